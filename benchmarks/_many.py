@@ -16,7 +16,7 @@ import psutil
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios import find_scenarios
 from breakglass.services.lab.scenarios.behind import MANY_ORDERS, MANY_TOPIC, PARTITIONS
-from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import play, raise_lab
 from breakglass.services.lab.truth import PartitionTruth, Truth
 from breakglass.services.model import TopicPartition
 from tests.kit.fake_cluster import FakeCluster, partitions_of

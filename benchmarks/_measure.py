@@ -21,8 +21,7 @@ from typing import TextIO
 import psutil
 from platformdirs import user_cache_path
 
-from breakglass.services.lab.distribution import Distribution
-from breakglass.services.lab.tools import tool_command
+from breakglass.services.lab.distribution import Distribution, tool_command
 from breakglass.services.recovery.judgement.assessment import Verdict
 
 KIBIBYTES_PER_MEGABYTE = 1000 * 1000 / 1024

@@ -29,7 +29,7 @@ from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup,
 from breakglass.services.metastore.log.reader import read_whole
 from breakglass.services.metastore.settings import command_topic
 from breakglass.services.metastore.topic import commands_in
-from breakglass.services.pipeline.batches.converting import FetchedBatches
+from breakglass.services.pipeline.batches.reader import FetchedBatches
 from breakglass.services.session import ReadAccess
 
 COMMANDS = 1_000_000

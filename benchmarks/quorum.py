@@ -7,8 +7,7 @@ from tempfile import TemporaryDirectory
 from uuid import UUID
 
 from benchmarks._measure import Options, Program, meets, ours, print_load, run
-from breakglass.services.lab.distribution import distribution
-from breakglass.services.lab.tools import tool_command
+from breakglass.services.lab.distribution import distribution, tool_command
 from tests.kit.metadata_log import MetadataLog, noop, partition, record
 
 PARTITIONS, IN_TOPIC, IN_BATCH = 200_000, 100, 1_000

@@ -25,7 +25,7 @@ from benchmarks._measure import (
     run,
 )
 from breakglass.services.kafka.replicas.limits import SECONDS
-from breakglass.services.lab.tools import LEADER_ELECTION
+from breakglass.services.lab.distribution import LEADER_ELECTION
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import Effort
 

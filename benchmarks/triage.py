@@ -24,7 +24,7 @@ from benchmarks._measure import (
     print_program,
 )
 from breakglass.services.kafka.replicas.limits import SECONDS
-from breakglass.services.lab.tools import TOPICS
+from breakglass.services.lab.distribution import TOPICS
 from breakglass.services.session import Effort
 
 PARTITIONS = 2000

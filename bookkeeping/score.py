@@ -22,12 +22,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.judge import JudgeFinding, check_said, missing_records
-from breakglass.bookkeeping.log_files import NO_LOG, FolderLog, HeldRecord
-from breakglass.bookkeeping.said import SaidPartition
-from breakglass.bookkeeping.saved import SavedRecord
-from breakglass.bookkeeping.settings import ClusterState
+from breakglass.bookkeeping.judge import (
+    JudgeFinding,
+    SaidPartition,
+    SavedRecord,
+    check_said,
+    missing_records,
+)
+from breakglass.bookkeeping.log_files import NO_LOG, DiskReading, FolderLog, HeldRecord, Name
+from breakglass.bookkeeping.producer import ClusterState
 
 WHOLE = 100
 ANY_LOST, ALL_LOST = 10, 60

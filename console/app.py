@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from breakglass.screens.checkpoints import CheckpointsScreen
     from breakglass.screens.diff.screen import DiffScreen
     from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
-    from breakglass.screens.guard.acts import ReleasePage
-    from breakglass.screens.journal.screen import JournalScreen
+    from breakglass.screens.guard import ReleasePage
+    from breakglass.screens.journal import JournalScreen
     from breakglass.screens.metastore import MetastoreScreen
     from breakglass.screens.offline.screen import OfflineScreen
     from breakglass.screens.overview import OverviewScreen
@@ -128,7 +128,7 @@ MODES = {
     "overview": "breakglass.screens.overview:OverviewScreen",
     "offline": "breakglass.screens.offline.screen:OfflineScreen",
     "plan": "breakglass.screens.plan.screen:PlanScreen",
-    "journal": "breakglass.screens.journal.screen:JournalScreen",
+    "journal": "breakglass.screens.journal:JournalScreen",
     "backups": "breakglass.screens.backups:BackupsScreen",
     "browse": "breakglass.screens.browse.screen:BrowseScreen",
     "metastore": "breakglass.screens.metastore:MetastoreScreen",

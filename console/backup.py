@@ -19,6 +19,7 @@ from breakglass.console.commands import new_app
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import key_of, moment_ms, names_in, pairs_in, store_of
 from breakglass.console.options import (
+    PLACE,
     AsJson,
     BackupStore,
     DryRun,
@@ -29,6 +30,7 @@ from breakglass.console.options import (
     OlderThan,
     Progress,
     TopicNames,
+    Write,
     connected_for_writing,
     size,
     with_groups,
@@ -56,8 +58,7 @@ from breakglass.services.words.moments import time_text
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.pipeline.acts.files import Segments
-    from breakglass.services.pipeline.restore.options import RestoreOptions
-    from breakglass.services.pipeline.restore.planned import RestorePlan
+    from breakglass.services.pipeline.restore.options import RestoreOptions, RestorePlan
     from breakglass.services.topic_backup.mending import MendedPartition
     from breakglass.services.topic_backup.store.store import Store
 
@@ -68,14 +69,7 @@ class RestoreRequest:
 
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            "--from",
-            "--to",
-            "--source-dir",
-            metavar="URL",
-            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-        ),
+        typer.Option("--store", "--from", "--to", "--source-dir", metavar="URL", help=PLACE),
     ] = None
     connector_config: ConnectorFile = None
     topics: TopicNames
@@ -383,12 +377,7 @@ def prune(
     before_offset: Annotated[
         int | None, typer.Option(min=0, help="Select segments in which every offset is lower.")
     ] = None,
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
-        ),
-    ] = False,
+    write: Write = False,
     delete: OldDelete = False,
     key: KeyFrom = None,
     consent: GivenConsent,
@@ -555,12 +544,7 @@ def reindex(
             help="A new file or folder to write.",
         ),
     ] = None,
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
-        ),
-    ] = False,
+    write: Write = False,
     *,
     key: KeyFrom = None,
     consent: GivenConsent,

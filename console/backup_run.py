@@ -14,6 +14,7 @@ from breakglass.console.exits import StopSignal, say_ready
 from breakglass.console.option_values import names_in, store_of
 from breakglass.console.options import (
     NO_EVENTS,
+    PLACE,
     AsJsonLines,
     EventOptions,
     KeyFrom,
@@ -30,12 +31,12 @@ from breakglass.console.stores import ConnectorFile, connector, place_named
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import need
-from breakglass.services.pipeline.report import NewGeneration, require_replaceable
+from breakglass.services.pipeline.backup_context import NewGeneration, require_replaceable
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import local_path
 
 if TYPE_CHECKING:
-    from breakglass.services.pipeline.report import BackupReport, TopicReport
+    from breakglass.services.pipeline.backup_context import BackupReport, TopicReport
 
 
 class BackupCompression(StrEnum):
@@ -56,14 +57,7 @@ def run(
     connection: Connection,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            "--to",
-            "--from",
-            "--target-dir",
-            metavar="URL",
-            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-        ),
+        typer.Option("--store", "--to", "--from", "--target-dir", metavar="URL", help=PLACE),
     ] = None,
     connector_config: ConnectorFile = None,
     topics: Topics = None,

@@ -18,8 +18,8 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
+    from breakglass.services.topic_backup.catalog import PartitionStatus, TopicStatus
     from breakglass.services.topic_backup.folder_contents import FoundPartition
-    from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 
 @connected
@@ -39,7 +39,7 @@ def status(
     bytes. In a folder that Kafka Backup wrote, the command reads the indexes; a value that is in no
     file is printed as ?, or as null with --json. Exits with 1 if a backup is damaged.
     """
-    from breakglass.services.topic_backup.status import read_status
+    from breakglass.services.topic_backup.catalog import read_status
 
     held = read_status(store_of(store, key), topics)
     ends = _ends(connection, held) if live else None

@@ -28,6 +28,7 @@ from breakglass.console.options import (
     size,
 )
 from breakglass.console.output import print_json, print_lines, say
+from breakglass.console.stores import StoreAddresses, places_of
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import BreakglassError, TimedOut, Unreachable, UsageError
 from breakglass.services.session import Effort
@@ -53,14 +54,7 @@ def capture(
     gone: GoneBrokers = (),
     seconds: Seconds = SECONDS,
     verify_contents: VerifyContents = Effort.BUDGET,
-    store: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--store",
-            metavar="[KIND:]URL",
-            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-        ),
-    ] = None,
+    store: StoreAddresses = None,
     records: Annotated[
         int,
         typer.Option(
@@ -153,7 +147,6 @@ def capture(
 
 
 def _places(connection: Connection, stores: Sequence[str]) -> BackupPlaces:
-    from breakglass.console.stores import places_of
     from breakglass.services.bundle.capture import BackupPlaces
 
     found = places_of(connection, stores)

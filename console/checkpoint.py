@@ -50,6 +50,7 @@ from breakglass.console.exits import write_traceback
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import Consent
 from breakglass.console.options import (
+    PLACE,
     AsJson,
     Host,
     ListenPort,
@@ -60,6 +61,7 @@ from breakglass.console.options import (
     TlsCertificate,
     TlsKey,
     TokenFile,
+    Write,
     connected,
     connected_for_writing,
     duration,
@@ -95,12 +97,7 @@ def explain(
     id: Annotated[
         int | None, typer.Argument(min=1, metavar="ID", help="Id of a stored checkpoint.")
     ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store", metavar="URL", help="A place of backups: a folder, or s3://BUCKET/PREFIX."
-        ),
-    ] = None,
+    store: Annotated[str | None, typer.Option("--store", metavar="URL", help=PLACE)] = None,
     topics: ExplainedTopics = None,
     group: Groups = None,
     external: External = None,
@@ -457,7 +454,7 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
 
     For each partition, the copy that a restore would use is checked: files by size and SHA-256, the
     end by the cut, the log by the leader epochs. No broker is asked. The store keeps the result;
-    list, status and the console show it. Exits with 1 when anything is damaged.
+    list, show and the console show it. Exits with 1 when anything is damaged.
     """
     from breakglass.services.checkpoint.spark.restore import verify as verified
 
@@ -491,12 +488,7 @@ def prune(
         typer.Argument(min=1, metavar="ID", help="A checkpoint to delete, whatever its age."),
     ] = None,
     limits: Limits = NO_LIMITS,
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
-        ),
-    ] = False,
+    write: Write = False,
     delete: OldDelete = False,
     consent: Phrases = None,
     as_json: AsJson = False,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from breakglass.console import completion
-from breakglass.console.options import rate, waits
+from breakglass.console.options import PLACE, rate, waits
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.store.backup_store import (
     BackupStore,
@@ -18,12 +18,7 @@ from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import UsageError
 
-Store = Annotated[
-    str,
-    typer.Option(
-        "--store", metavar="URL", help="A place of backups: a folder, or s3://BUCKET/PREFIX."
-    ),
-]
+Store = Annotated[str, typer.Option("--store", metavar="URL", help=PLACE)]
 CheckpointTopics = Annotated[
     list[str],
     typer.Option(

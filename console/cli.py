@@ -38,8 +38,9 @@ def breakglass(
 
     What is lost? Which replica loses least? How is the rest put back?
     Without a command the console opens; its options are those of `breakglass console`.
-    Nothing is changed without --write and your consent. `breakglass help COMMAND` explains a
-    command, and `breakglass help connection` how to name the cluster.
+    Nothing is changed without --write and your consent; --dry-run overrides --write everywhere.
+    `breakglass help COMMAND` explains a command, and `breakglass help connection` how to name the
+    cluster.
     """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,12 +15,18 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
 from breakglass.console.option_values import key_of
-from breakglass.console.options import GoneBrokers, KeyFrom, connected_for_writing
+from breakglass.console.options import (
+    NO_EVENTS,
+    EventOptions,
+    GoneBrokers,
+    KeyFrom,
+    connected_for_writing,
+)
 from breakglass.console.output import say
 from breakglass.console.stores import NamedStores, StoreAddresses, profiles_backups, stores_in
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.profiles import default_folder
-from breakglass.services.errors import UsageError
+from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.session import Effort
 from breakglass.services.state_folder import state_folder
 
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from breakglass.screens.context import Context
     from breakglass.services.browse.schemas import Schemas
     from breakglass.services.health.backups import MonitoredBackup
+    from breakglass.services.incident.incident import Incident
 
 app = new_app()
 
@@ -86,6 +94,7 @@ def open_console(
             help="Schema registry to decode Avro and Protobuf records with.",
         ),
     ] = None,
+    on_event: EventOptions = NO_EVENTS,
     backups: OldBackups = None,
     metastore: OldMetastore = None,
     checkpoints: OldCheckpoints = None,
@@ -101,19 +110,19 @@ def open_console(
         decide_look(look, default_folder())
     places = stores_in(store or ())
     require_terminal()
-    code = run_console(
-        connection,
-        gone,
-        look,
-        NamedStores(
-            (*places.backups, *(backups or ())),
-            (*places.checkpoints, *(checkpoints or ())),
-            places.metastore or metastore,
-            key_of(key),
-        ),
-        start=screen,
-        schema_registry=schema_registry,
+    stores = NamedStores(
+        (*places.backups, *(backups or ())),
+        (*places.checkpoints, *(checkpoints or ())),
+        places.metastore or metastore,
+        key_of(key),
     )
+    decided = prepared_look(look)
+    with ExitStack() as opened:
+        tell = None
+        if on_event != NO_EVENTS:
+            tell = opened.enter_context(on_event.sending("console")).look
+        context = make_context(connection, gone, decided, stores, schema_registry, tell)
+        code = run_console(context, decided, screen)
 
     from breakglass.console.on_terminal import leave
 
@@ -133,24 +142,19 @@ def require_terminal() -> None:
         )
 
 
-def run_console(
-    connection: Connection,
-    gone: Sequence[int],
-    options: LookOptions = AS_FOUND,
-    stores: NamedStores = NO_STORES,
-    *,
-    start: str = SCREENS[1],
-    schema_registry: str | None = None,
-    typed: Callable[[], object] | None = None,
-) -> int:
-    """Open the console on this terminal until the operator leaves; returns the exit code.
-
-    *typed* is called for each key.
+def practise_on(connection: Connection, typed: Callable[[], object] | None = None) -> int:
+    """Open the console on a cluster of the lab; *typed* is called for each key.
 
     Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
     """
-    look = prepared_look(options)
-    context = make_context(connection, gone, look, stores, schema_registry)
+    look = prepared_look(AS_FOUND)
+    return run_console(make_context(connection, (), look), look, SCREENS[1], typed)
+
+
+def run_console(
+    context: Context, look: Look, start: str, typed: Callable[[], object] | None = None
+) -> int:
+    """Open the console on this terminal until the operator leaves; returns the exit code."""
     from breakglass.console.app import BreakglassApp
 
     notes = context.access.settings.notes
@@ -221,6 +225,7 @@ def make_context(
     look: Look,
     stores: NamedStores = NO_STORES,
     schema_registry: str | None = None,
+    tell: Callable[[Incident | BreakglassError], object] | None = None,
 ) -> Context:
     """What the screens work with; power only where `--write` was given."""
     from breakglass.console.checkpoint_text import CommandText
@@ -234,10 +239,12 @@ def make_context(
     places = tuple(
         dict.fromkeys((*stores.backups, *profiles_backups(connection), *look.settings.backups))
     )
-    watch = BackupWatch(places, key=stores.key)
+    watch, incidents = BackupWatch(places, key=stores.key), IncidentWatch(access, gone=gone)
+    if tell is not None:
+        incidents.tell = tell
     return Context(
         access,
-        IncidentWatch(access, gone=gone),
+        incidents,
         look.terminal,
         CommandText(),
         connection.power("the console", access) if connection.write else None,

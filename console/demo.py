@@ -84,7 +84,7 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
     import shutil
 
     from breakglass.services.lab.scenarios import find_scenarios
-    from breakglass.services.lab.scenarios.play import play, raise_lab
+    from breakglass.services.lab.scenarios.scenario import play, raise_lab
 
     folder = Path(tempfile.mkdtemp(prefix="breakglass-demo-"))
     scenarios = find_scenarios(SCENARIOS)
@@ -188,14 +188,14 @@ Press Enter to open the console."""
 
 def practise(cluster: Cluster, truth: Truth) -> None:
     """Let the operator recover *cluster* by keyboard, then say what came of it."""
-    from breakglass.console.console import run_console
+    from breakglass.console.console import practise_on
     from breakglass.services.connection.sources import ConnectionOptions
 
     for line in PRACTICE.format(state=cluster.layout.state_dir).splitlines():
         say(line)
     input()
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
-    run_console(connection, ())
+    practise_on(connection)
     with connection.reading() as client:
         states = client.snapshot(deadline_after(patience.SNAPSHOT)).partitions
     for line in how_it_was_left(states, truth, partial(_keys_on_disk, cluster)):

@@ -46,7 +46,7 @@ from breakglass.services.extras import need
 from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
-    from breakglass.bookkeeping.said import SaidPartition
+    from breakglass.bookkeeping.judge import SaidPartition
     from breakglass.bookkeeping.score import DrillScore
     from breakglass.services.lab.incidents.drill import Drill, HandedOver
     from breakglass.services.lab.incidents.incident import LabIncident
@@ -86,7 +86,7 @@ class Played:
 
 def heard(connection: Connection, gone: Collection[int]) -> list[SaidPartition]:
     """What `breakglass triage --json --gone` says."""
-    from breakglass.bookkeeping.said import judged
+    from breakglass.bookkeeping.judge import judged
     from breakglass.console.documents import PARTITIONS, triage_partitions
     from breakglass.services.recovery.triage import triage
 
@@ -115,9 +115,9 @@ def by_hand(drill: Drill, connection: Connection) -> Played:
         if choice == "s":
             _shell(drill, played)
         elif choice == "":
-            from breakglass.console.console import run_console
+            from breakglass.console.console import practise_on
 
-            if run_console(connection, (), typed=played.count_key) == INTERRUPTED:
+            if practise_on(connection, played.count_key) == INTERRUPTED:
                 raise KeyboardInterrupt
         else:
             say(CHOICES)
@@ -243,7 +243,7 @@ def concluded(drill: Drill, level: str, played: Played) -> dict[str, object]:
     Raises: LabError, StorageError.
     """
     from breakglass.services.guard.lock import file_name
-    from breakglass.services.lab.incidents.history import PlayedDrill, remember
+    from breakglass.services.lab.incidents.drill import PlayedDrill, remember
     from breakglass.services.recovery.guarded.rescue_choice import default_folder
 
     say(f"Done after {clock(played.seconds)}; the bookkeeper reads every log folder.")
@@ -438,7 +438,7 @@ def drill(
 @app.command("history")
 def show_history(as_json: AsJson = False) -> None:
     """Print the scores of the drills that were played on this machine, oldest first."""
-    from breakglass.services.lab.incidents.history import history
+    from breakglass.services.lab.incidents.drill import history
 
     drills = history(state_folder())
     if as_json:
@@ -468,8 +468,8 @@ def _incidents(
     """The incidents to try, in their order. Raises UsageError: the file is of no incident."""
     from dataclasses import replace
 
+    from breakglass.services.lab.incidents.generate import DrillLevel, as_drill, drill_incidents
     from breakglass.services.lab.incidents.incident import from_json
-    from breakglass.services.lab.incidents.levels import DrillLevel, as_drill, drill_incidents
 
     if path is None:
         found = drill_incidents(seed, DrillLevel(level))

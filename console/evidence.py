@@ -13,10 +13,12 @@ from breakglass.console.output import columns, print_table, say
 from breakglass.console.wiring import deadline_after
 from breakglass.services import patience
 from breakglass.services.errors import StorageError
+from breakglass.services.guard.lock import clusters_in
 from breakglass.services.incident.row import unread_reason
 from breakglass.services.recovery.judgement.assessment import Verb
 from breakglass.services.recovery.judgement.succession import SAFE_WHEN
 from breakglass.services.session import Effort
+from breakglass.services.state_folder import state_folder
 from breakglass.services.words.figures import (
     contents_text,
     count,
@@ -150,6 +152,23 @@ def compare_with_memory(client: ReadClient, found: Triage) -> None:
         compare_with_memory(client, found.snapshot, known)
     except StorageError as error:
         say(f"? {error}")
+
+
+def came_back(clusters: Iterable[str], since_ms: int = 0) -> str:
+    """What came back without an election of ours, in any cluster if none is named; or empty."""
+    from breakglass.services.recovery.remembered.store import FOLDER, ReplicaMemory
+
+    times = {
+        partition: at_ms
+        for cluster_id in clusters or clusters_in(state_folder() / FOLDER)
+        for (_, partition), at_ms in ReplicaMemory(cluster_id).returned().items()
+        if at_ms >= since_ms
+    }
+    if not times:
+        return ""
+    more = f" and {len(times) - 1:,} more partitions" if len(times) > 1 else ""
+    at = time_text(max(times.values()))
+    return f"{min(times)}{more} came back without an election from here, seen at {at}"
 
 
 def say_saved(found: Triage) -> None:

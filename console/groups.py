@@ -16,8 +16,10 @@ from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import Consent
 from breakglass.console.options import (
     NO_CONSENT,
+    SOURCE,
     AsJson,
     GivenConsent,
+    Sources,
     TopicNames,
     WhileRunning,
     connected,
@@ -40,14 +42,6 @@ app = new_app(
     "skips the new records below that offset. Consumers that track leader epochs, and commit them, "
     "as current Java and librdkafka clients do, continue where the log was cut."
 )
-
-SOURCE = typer.Option(
-    "--source",
-    "--from",
-    metavar="log:DIR|rescue:DIR",
-    help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown (repeatable).",
-)
-Sources = Annotated[list[str] | None, SOURCE]
 
 
 @app.command("list")
@@ -127,10 +121,10 @@ def set_back(
     """Set groups to the offsets that an election of __consumer_offsets lost.
 
     The lost offsets are read from the source, as `after internal-topics --source` shows them. A
-    group that has committed further since is left alone. An offset that its own log does not have
-    any more is lowered to where the log that the group has read ends, and left alone where that is
-    not known: the source's own folder of that partition shows it. Groups with running consumers are
-    refused; `after groups rollback` restores the offsets that were committed before.
+    group that has committed further since is left alone. If the group's own log was cut below the
+    lost offset, the group is set to the cut. If the cut is not known, the group is left alone: name
+    the source's folder of that partition as well. Groups with running consumers are refused;
+    `after groups rollback` restores the offsets that were committed before.
     """
     from breakglass.services.recovery.acts.move_groups import MoveGroups, lost_offsets
 

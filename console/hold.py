@@ -53,7 +53,7 @@ def freeze(
 
     If unclean.leader.election.enable is true, the controller can elect the first live replica of
     the assignment at any moment, whatever that loses. A freeze sets it to false on the topic and
-    keeps the old value in a journal; `recover thaw` puts it back, even after a kill. Breakglass
+    keeps the old value in a journal; `recover thaw` restores it, even after a kill. Breakglass
     itself can still elect. Without --topics, the freeze covers the topics with offline partitions
     for which unclean election is on. Without --write, the command lists the replicas that the
     controller would elect, and ends.
@@ -125,7 +125,7 @@ def thaw(
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
-    """Put back the settings that topics had before a freeze.
+    """Restore the settings that topics had before a freeze.
 
     Without JOURNAL, the command ends every freeze of this cluster, the newest first.
     """

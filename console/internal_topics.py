@@ -14,6 +14,7 @@ from breakglass.console.options import (
     AsJson,
     GoneBrokers,
     Seconds,
+    Sources,
     WhileRunning,
     connected,
 )
@@ -36,16 +37,7 @@ app = new_app()
 @connected
 def internal_topics(
     connection: Connection,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--source",
-            "--from",
-            metavar="log:DIR|rescue:DIR",
-            help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown "
-            "(repeatable).",
-        ),
-    ] = None,
+    source: Sources = None,
     while_running: WhileRunning = False,
     duration: Seconds = SECONDS,
     gone: GoneBrokers = (),

@@ -171,7 +171,7 @@ def scenario(
     """
     from breakglass.console.truth import print_scenarios, print_truth
     from breakglass.services.lab.scenarios import SCENARIOS, find_scenarios
-    from breakglass.services.lab.scenarios.play import perform
+    from breakglass.services.lab.scenarios.scenario import perform
 
     if not names:
         print_scenarios(SCENARIOS, as_json=as_json)

@@ -49,6 +49,6 @@ def resume_collecting() -> None:
 def collect_often() -> None:
     """Collect garbage before it takes megabytes; commands, which end soon, collect seldom.
 
-    `services/uncollected.py` keeps the collector away from the evidence of a large cluster.
+    `services/quick_values.py` keeps the collector away from the evidence of a large cluster.
     """
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)

@@ -37,6 +37,7 @@ from breakglass.console.metastore_log import (
 from breakglass.console.metastore_restore import restore
 from breakglass.console.options import (
     NO_CONSENT,
+    PLACE,
     AsJson,
     AsJsonLines,
     EventOptions,
@@ -244,12 +245,7 @@ def backup(
     config: ServerConfig = None,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            "--location",
-            metavar="DIR",
-            help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-        ),
+        typer.Option("--store", "--location", metavar="DIR", help=PLACE),
     ] = None,
     on_divergence: Annotated[
         OnDivergence,

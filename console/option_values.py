@@ -81,7 +81,7 @@ def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
 
     Raises UsageError: a word of it is no id.
     """
-    from breakglass.services.words.broker_ids import brokers_among
+    from breakglass.services.words.figures import brokers_among
 
     try:
         return brokers_among(given or ())
@@ -93,7 +93,7 @@ def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
 
 def spread(args: Sequence[str], option: str) -> list[str]:
     """*args* with *option* repeated before each id that follows its first, as in ``--gone 4 7``."""
-    from breakglass.services.words.broker_ids import names_brokers
+    from breakglass.services.words.figures import names_brokers
 
     written: list[str] = []
     first_comes = more_may_come = False

@@ -37,7 +37,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.session import Effort
-from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
+from breakglass.services.words.figures import duration_ms, rate_bytes, size_bytes
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -114,6 +114,14 @@ Journals = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SOURCE_HELP = (
+    "Log folder of a broker that is down; some commands also take rescue:DIR (repeatable)."
+)
+SOURCE = typer.Option("--source", "--from", metavar="log:DIR|rescue:DIR", help=SOURCE_HELP)
+Sources = Annotated[list[str] | None, SOURCE]
+Write = Annotated[
+    bool, typer.Option("--write", help="Allow changes; without it, nothing is changed.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
 ]
@@ -161,16 +169,8 @@ RescueStore = Annotated[
         help="Folder for the rescued records (default: your state folder).",
     ),
 ]
-BackupStore = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        "--from",
-        "--to",
-        metavar="URL",
-        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-    ),
-]
+PLACE = "A place of backups: a folder, or s3://BUCKET/PREFIX."
+BackupStore = Annotated[str, typer.Option("--store", "--from", "--to", metavar="URL", help=PLACE)]
 KeyFrom = Annotated[
     str | None,
     typer.Option(
@@ -412,12 +412,7 @@ def _connection(
             autocompletion=completion.native_rpc,
         ),
     ] = "auto",
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
-        ),
-    ] = False,
+    write: Write = False,
 ) -> Connection:
     from breakglass.services.connection.sources import ConnectionOptions
 

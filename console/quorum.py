@@ -21,6 +21,7 @@ from breakglass.console.options import (
     AsJson,
     GivenConsent,
     Seconds,
+    Write,
     connected,
 )
 from breakglass.console.output import (
@@ -237,12 +238,7 @@ def prepare(
         ServiceManager,
         typer.Option("--manager", help="What starts and stops the nodes, for the commands."),
     ] = ServiceManager.SYSTEMD,
-    write: Annotated[
-        bool,
-        typer.Option(
-            "--write", help="Allow changes; without it, or with --dry-run, nothing is changed."
-        ),
-    ] = False,
+    write: Write = False,
     *,
     consent: GivenConsent,
     as_json: AsJson = False,

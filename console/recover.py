@@ -17,7 +17,14 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
-from breakglass.console.evidence import appraised, final, say_remembered
+from breakglass.console.evidence import (
+    appraised,
+    came_back,
+    compare_with_memory,
+    final,
+    say_observed,
+    say_remembered,
+)
 from breakglass.console.exits import StopSignal
 from breakglass.console.guarded import GuardedCommand, Outcomes, say_facts
 from breakglass.console.help import PlanGroup
@@ -47,6 +54,7 @@ from breakglass.console.plan_edits import opened
 from breakglass.console.triage import show
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services import patience
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError, WrongCluster
 from breakglass.services.guard.consent import Price, total_price
 from breakglass.services.guard.journal import read
@@ -87,7 +95,7 @@ def forget_leader(
     whole topic and for good, which replicas it would elect by itself: the EMPTY replica, and intact
     replicas too. Every other partition that the step touches is listed, and each intact leader that
     is given up needs a phrase. Without --topics, the command changes the topics that a BOMB
-    threatens. It puts the setting back at once. Afterwards `triage` says which replica to elect.
+    threatens. It restores the setting at once. Afterwards `triage` says which replica to elect.
     """
     from breakglass.services.recovery.acts.topic_settings import ForgetLeaders
 
@@ -228,7 +236,7 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
     from breakglass.services.recovery.plan.make import make_plan, totals_of
     from breakglass.services.recovery.triage import triage
 
-    by_plan = {Verb.ELECT, Verb.DECIDE, Verb.AWAIT, Verb.INELIGIBLE}
+    began, by_plan = now_ms(), {Verb.ELECT, Verb.DECIDE, Verb.AWAIT, Verb.INELIGIBLE}
     with connection.reading() as client:
         while True:
             found = final(
@@ -243,6 +251,10 @@ def plan_led_through(connection: Connection, asked: RecoveryByPlan) -> Path | No
             show(found, each=False, replicas=False)
             say_remembered(found)
             if not found.assessments:
+                compare_with_memory(client, found)
+                say_observed(found.snapshot.cluster_id)
+                back = came_back([found.snapshot.cluster_id], began)
+                say(f"Nothing was elected{back and f': {back}'}.")
                 return None
             actions = {one.action for one in found.assessments}
             first = sorted(str(action) for action in actions if action.verb not in by_plan)
@@ -397,7 +409,7 @@ class JournalResumption:
 
 @connected_for_writing
 def resume(connection: Connection, asked: JournalResumption) -> None:
-    """Finish or undo an interrupted recovery, or put back the settings that a freeze changed.
+    """Finish or undo an interrupted recovery, or restore the settings that a freeze changed.
 
     The journal may come from a colleague. The command asks the cluster for the outcome of each
     step. Elections that were held are confirmed, and their assignment orders are restored. The

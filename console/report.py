@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
+from breakglass.console.evidence import came_back
 from breakglass.console.exits import FAILED
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import Column, print_json_stream, print_lines, print_table, say
@@ -70,6 +71,7 @@ def report(
     The ledger is made from the journal, from the folders of its rescues and those of --rescued, and
     from the journals of restores. Nothing is changed. With --bootstrap-server the current leaders
     are asked whether they have the records that were kept. Exits with 1 if the sums do not add up.
+    If nothing was elected, the command names the partitions that this account saw come back.
     """
     if as_html and as_json:
         raise UsageError("--html and --json are two documents: choose one")
@@ -143,7 +145,8 @@ def _account(connection: Connection, journal: str | None) -> Account:
     shelf = Shelf()
     if journal is not None:
         return shelf.named(journal)
-    briefs = shelf.briefs(_clusters(connection, shelf))
+    clusters = _clusters(connection, shelf)
+    briefs = shelf.briefs(clusters)
     found = [brief for brief in briefs if isinstance(brief, Brief) and brief.planned]
     unreadable = sum(not isinstance(brief, Brief) for brief in briefs)
     if unreadable and not found:
@@ -152,10 +155,15 @@ def _account(connection: Connection, journal: str | None) -> Account:
             "list` says why."
         )
     if not found:
+        back = came_back(clusters)
         raise UsageError(
             "There is no journal of a recovery: nothing was elected from here by this account."
+            f"{back and f' {back}.'}"
         )
     newest = found[0]
+    since = came_back([newest.cluster_id], newest.last_at_ms)
+    if since:
+        say(f"since this recovery, {since}")
     say(
         f"journal: {newest.path}, begun {time_text(newest.opened_at_ms)}: name another one as "
         "JOURNAL, `breakglass journal list` shows them"

@@ -15,6 +15,7 @@ from breakglass.console.exits import FAILED, INTERRUPTED, StopSignal
 from breakglass.console.option_values import require_topics
 from breakglass.console.options import (
     SECONDS,
+    SOURCE_HELP,
     AsJson,
     GivenPlan,
     Journals,
@@ -61,8 +62,7 @@ class RescueRequest:
             "--source",
             "--from",
             metavar="log:DIR",
-            help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown "
-            "(repeatable).",
+            help=SOURCE_HELP,
         ),
     ] = None
     before_return: Annotated[
@@ -116,12 +116,11 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
     DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The cluster is only read.
 
     --before-return BROKER is for a broker that leads offline partitions as soon as it is started.
-    It saves the records of these partitions that other replicas hold and that the broker is not
-    proved to hold. While its log cannot be read, these are all of them, because a power cut takes
-    records that were acknowledged and not yet flushed. Run the command before you start the broker.
-    It exits with 1 if records are left out or a replica cannot be read. It also exits with 1 if an
-    election passed the broker over: save its log folders before you start it, because it would
-    truncate its own log as well.
+    Run the command before you start it: it saves what other replicas hold of these partitions and
+    the broker may lack. If its log cannot be read, that is everything that they hold, because a
+    power cut takes records that were acknowledged and not yet flushed. The command exits with 1 if
+    records are left out, if a replica cannot be read, or if an election passed the broker over. In
+    the last case, save its log folders before you start it: it would truncate its own log as well.
 
     --source log:DIR saves whole partitions from the disk of a broker that is down, without
     contacting a cluster. With --bootstrap-server, only the records that the current leaders do not

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from breakglass.console.wiring import Connection
     from breakglass.services.guard.act import Act, ActEvent
     from breakglass.services.lag import Behind, CaughtUpAgain
-    from breakglass.services.pipeline.report import CopyProgress
-    from breakglass.services.pipeline.restore.planned import TopicPlan
+    from breakglass.services.pipeline.backup_context import CopyProgress
+    from breakglass.services.pipeline.restore.options import TopicPlan
     from breakglass.services.pipeline.restore.restore import TopicRestored
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from breakglass.console.options import PLACE
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.profiles import default_folder, load_profile
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
     from breakglass.services.topic_backup.store.blobs import Key
 
 StoreAddresses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--store",
-        metavar="[KIND:]URL",
-        help="A place of backups: a folder, or s3://BUCKET/PREFIX.",
-    ),
+    list[str] | None, typer.Option("--store", metavar="[KIND:]URL", help=PLACE)
 ]
 
 

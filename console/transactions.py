@@ -14,6 +14,7 @@ from breakglass.console.options import (
     NO_CONSENT,
     AsJson,
     GivenConsent,
+    Sources,
     TopicNames,
     WhileRunning,
     connected,
@@ -36,17 +37,6 @@ app = new_app(
     "marker of a transaction leaves the transaction open: read_committed consumers stop there, "
     "without an error."
 )
-
-Sources = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--source",
-        "--from",
-        metavar="log:DIR|rescue:DIR",
-        help="Log folder of a broker that is down, or a rescue if rescue:DIR is shown "
-        "(repeatable).",
-    ),
-]
 
 
 @app.command("list")

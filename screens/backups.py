@@ -47,9 +47,9 @@ from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown, known
+from breakglass.services.topic_backup.catalog import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.folder_contents import FoundFiles
 from breakglass.services.topic_backup.notes import Verified
-from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.summary import added
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import moment_text, time_text
@@ -542,7 +542,13 @@ class BackupsScreen(FilteredPage):
             self._show(self._view)
         else:
             self._tell()
-        self._ask_ends()
+        now, last = self.context.clock(), self._ends_at
+        topics = {status.held.topic for place in self._survey.topics for status in place}
+        due = last is None or now - last >= ENDS_SECONDS
+        if self._asking or not due or not topics or self.context.known.paused:
+            return
+        self._asking = True
+        in_thread(self, "ends", partial(self._read_ends, topics), self._ends_read)
 
     def _ends_read(self, ends: LiveEnds | Unknown) -> None:
         self._asking = False
@@ -595,16 +601,6 @@ class BackupsScreen(FilteredPage):
         if standing.same_as(before.standing) and ends is before.ends:
             return before
         return survey(standing, ends)
-
-    def _ask_ends(self) -> None:
-        """Ask the cluster where the topics end, if it is time and nothing forbids it."""
-        now, last = self.context.clock(), self._ends_at
-        topics = {status.held.topic for place in self._survey.topics for status in place}
-        due = last is None or now - last >= ENDS_SECONDS
-        if self._asking or not due or not topics or self.context.known.paused:
-            return
-        self._asking = True
-        in_thread(self, "ends", partial(self._read_ends, topics), self._ends_read)
 
     def _read_ends(self, topics: set[str]) -> LiveEnds | Unknown:
         """In a thread."""

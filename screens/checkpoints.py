@@ -436,7 +436,7 @@ class CheckpointsScreen(Page):
         if found is None:
             self.notify("No checkpoint is under the cursor.", markup=False)
         elif self.context.armed:
-            from breakglass.screens.guard.acts import DeletePage
+            from breakglass.screens.guard import DeletePage
             from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
 
             act = DeleteCheckpoint(BackupStore(url), found.id)
@@ -445,7 +445,7 @@ class CheckpointsScreen(Page):
             self._copy_command(f"prune {found.id}", url)
 
     def _take(self, url: str, given: str | None) -> None:
-        from breakglass.screens.guard.acts import TakePage
+        from breakglass.screens.guard import TakePage
         from breakglass.services.checkpoint.acts.take import TakeCheckpoint
 
         if given is not None:
@@ -453,7 +453,7 @@ class CheckpointsScreen(Page):
             self.app.push_screen(TakePage(self.context, act))
 
     def _restore(self, url: str, id: int, given: str | None) -> None:
-        from breakglass.screens.guard.acts import RestorePage
+        from breakglass.screens.guard import RestorePage
         from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
 
         if given is not None:

@@ -118,15 +118,6 @@ class HelpScreen(Overlay):
 
     def content(self) -> RenderableType:
         heading = role_style(self.app, Role.HEADING)
-        return Group(
-            Text(f"{self._title}: its keys", heading),
-            *([Text(self._about)] if self._about else []),
-            self._keys(),
-            Text("\nWhat the words mean", heading),
-            legend_table(self.app),
-        )
-
-    def _keys(self) -> Table:
         table = Table(box=None, pad_edge=False, show_header=False, expand=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
@@ -140,7 +131,13 @@ class HelpScreen(Overlay):
             table.add_row(
                 Text(f"  {line.keys}", off or role_style(self.app, Role.KEY)), Text(does, off or "")
             )
-        return table
+        return Group(
+            Text(f"{self._title}: its keys", heading),
+            *([Text(self._about)] if self._about else []),
+            table,
+            Text("\nWhat the words mean", heading),
+            legend_table(self.app),
+        )
 
 
 def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:

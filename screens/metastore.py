@@ -320,7 +320,7 @@ class MetastoreScreen(Page):
         if not isinstance(look, ServiceLook) or isinstance(look.backup, Unknown):
             self.notify("There is no backup to restore.", markup=False)
         elif self.context.armed:
-            from breakglass.screens.guard.acts import RestoreMetastorePage
+            from breakglass.screens.guard import RestoreMetastorePage
 
             service = service_of(look.topic) or ""
             self.app.push_screen(RestoreMetastorePage(self.context, service, look.backup.file))

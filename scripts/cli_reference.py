@@ -41,7 +41,8 @@ One word stands for one thing in every command:
 - `--progress`: the folder in which a restore keeps its progress, and its old and new offsets.
 - `--write`: allows the command to change a cluster, or to delete from a store or change files in
   it. What changes a cluster or deletes asks for consent as well. Labs are for breaking and need
-  neither.
+  neither. `--dry-run` overrides it in every command; commands that list `--dry-run` print what they
+  would do.
 - `--json`: what the command reports, as JSON on stdout.
 
 Durations are written `30d`, `12h`, `90m`, `45s` or `500ms`, sizes `10GB`, `512MiB` or `4096`, and

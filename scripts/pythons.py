@@ -30,7 +30,7 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from breakglass.services.maven.context import maven_context
+from breakglass.services.lab.maven import maven_context
 from scripts.environment import ROOT, Environment
 from scripts.uv import cache_folder
 

@@ -22,8 +22,8 @@ from textual.pilot import Pilot
 from breakglass.console.app import BreakglassApp
 from breakglass.console.look import colors_left_to_the_theme
 from breakglass.screens.context import REFRESH_SECONDS
-from breakglass.screens.guard.page import ActPage
-from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger
+from breakglass.screens.guard import ActPage
+from breakglass.screens.journal import LedgerScreen, MadeLedger
 from breakglass.screens.messages import Seen
 from breakglass.screens.plan.asking import LeaderDialog
 from breakglass.screens.screenshot import self_contained

@@ -11,7 +11,9 @@ calls that without the detour through the class, in two thirds of the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -56,9 +58,16 @@ def quickly_made(value_class: type[T]) -> type[T]:
     asked = ", ".join(
         name if f"default_{name}" not in values else f"{name}=default_{name}" for name in names
     )
+    # A subclass without slots of its own: Python sees at once that both have one layout.
+    unguarded = {
+        "__slots__": (),
+        "__init__": object.__init__,
+        "__setattr__": object.__setattr__,
+        "__delattr__": object.__delattr__,
+    }
     values |= {
         "become": object.__setattr__,
-        "twin": _twin(value_class),
+        "twin": type(value_class.__name__, (value_class,), unguarded),
         "value_class": value_class,
     }
     sets = [f"    self.{name} = {name}\n" for name in names]
@@ -82,20 +91,32 @@ def maker(value_class: Callable[P, T]) -> Callable[P, T]:
     return made
 
 
-def _twin(value_class: type[Any]) -> type[Any]:
-    """A class that can be filled, and whose values can become values of *value_class*.
-
-    It is a subclass without slots of its own: Python sees at once that both have one layout.
-    """
-    unguarded = {
-        "__slots__": (),
-        "__init__": object.__init__,
-        "__setattr__": object.__setattr__,
-        "__delattr__": object.__delattr__,
-    }
-    return type(value_class.__name__, (value_class,), unguarded)
-
-
 def _plain(field: Field[Any]) -> bool:
     """The constructor takes it as it is."""
     return field.init and not field.kw_only and field.default_factory is MISSING
+
+
+MANY = 10_000
+"""Of fewer partitions the collector has hardly anything to look at."""
+YOUNG = 1
+"""The generation up to which garbage is collected before."""
+
+
+@contextmanager
+def uncollected(partitions: int) -> Iterator[None]:
+    """Look for no cycles while the values of so many *partitions* are made, nor among them later.
+
+    They are freed as soon as nothing refers to them, as all values are. Garbage in cycles that
+    other threads leave in the meantime is never freed, so the values of few partitions are made
+    as usual. No effect where the collector is switched off already.
+    """
+    if partitions < MANY or not gc.isenabled():
+        yield
+        return
+    gc.collect(YOUNG)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

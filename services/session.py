@@ -19,9 +19,8 @@ from breakglass.services.connection.settings import ConnectionSettings, Plaintex
 if TYPE_CHECKING:
     from breakglass.services.kafka.admin_client import GroupClient, SettingClient, TopicClient
     from breakglass.services.kafka.election_client import ElectionClient
-    from breakglass.services.kafka.marker_client import MarkerClient
+    from breakglass.services.kafka.marker_client import MarkerClient, TransactionEndClient
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.kafka.transaction_end_client import TransactionEndClient
     from breakglass.services.kafka.wire.connection import Security
     from breakglass.services.kafka.wire.sender import Sender
 
@@ -135,7 +134,7 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from breakglass.services.kafka.transaction_end_client import TransactionEndClient
+        from breakglass.services.kafka.marker_client import TransactionEndClient
         from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.TRANSACTION_ENDS) as sender:

@@ -34,8 +34,7 @@ from breakglass.console.web.listener import (
 from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import LARGEST_ID, Status
+from breakglass.services.checkpoint.protocol.values import LARGEST_ID, NotHigher, Status
 from breakglass.services.checkpoint.serving import Counts, Serving
 from breakglass.services.checkpoint.wording import level_of, promise
 from breakglass.services.checkpoint.zeebe_api import (

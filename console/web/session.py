@@ -57,8 +57,8 @@ OF_RECORDS = frozenset(("count", "end", "fold", "form", "go", "next", "search", 
 _SCREENS = "breakglass.screens."
 ABOVE = frozenset(
     (
-        *("help:HelpScreen", "help:LegendScreen", "journal.ledger:LedgerScreen"),
-        *("journal.screen:StoryScreen", "offline.partition:ForecastScreen"),
+        *("help:HelpScreen", "help:LegendScreen", "journal:LedgerScreen"),
+        *("journal:StoryScreen", "offline.partition:ForecastScreen"),
         *("offline.partition:PartitionScreen", "overview:BrokerDetails"),
         "overview:TroubledScreen",
     )

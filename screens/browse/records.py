@@ -23,9 +23,8 @@ from typing_extensions import override
 from breakglass.screens.browse.subject import BrowseSubject, connect_to
 from breakglass.screens.context import Context
 from breakglass.screens.diff.lines import Titles, different_text, fields_told
-from breakglass.screens.diff.paged import PagedPairs
+from breakglass.screens.diff.paged import Connect, PagedPairs, Task
 from breakglass.screens.diff.pair_list import PairList
-from breakglass.screens.diff.reader import Connect, Task
 from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScreen
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.widgets.dialog import Prompt
@@ -108,24 +107,20 @@ def about(pair: RecordPair, subject: BrowseSubject, *, letters: bool = True) -> 
             )
             return f"{offsets} cannot be read{where}: {item.reason}"
     if subject.single:
-        return _alone(pair)
+        entry = pair.left
+        if not isinstance(entry, RecordEntry):
+            return ""
+        headers = entry.headers.count
+        size = "null" if entry.value is None else f"{entry.value.size:,} bytes"
+        return (
+            f"offset {entry.offset:,}, {time_text(entry.timestamp)}, value {size}, "
+            f"{headers:,} header{'s' * (headers != 1)}"
+        )
     if pair.kind is PairKind.DIFFERENT:
         return f"offset {pair.offset:,}: different in {fields_told(pair, letters=letters)}"
     only = one if pair.kind is PairKind.LEFT else other
     where = "the same in both" if pair.kind is PairKind.EQUAL else f"only in {only}"
     return f"offset {pair.offset:,}: {where}"
-
-
-def _alone(pair: RecordPair) -> str:
-    entry = pair.left
-    if not isinstance(entry, RecordEntry):
-        return ""
-    headers = entry.headers.count
-    size = "null" if entry.value is None else f"{entry.value.size:,} bytes"
-    return (
-        f"offset {entry.offset:,}, {time_text(entry.timestamp)}, value {size}, {headers:,} header"
-        f"{'s' * (headers != 1)}"
-    )
 
 
 def names_of(subject: BrowseSubject, width: int) -> tuple[str, ...]:
@@ -465,17 +460,16 @@ class RecordsScreen(PagedPairs[BrowseSubject]):
                 if digits.isascii() and digits.isdigit():
                     self._go(int(digits))
                 else:
-                    self._go_to_time(parse_time(message.text))
+                    moment_ms = parse_time(message.text)
+
+                    def look(comparison: Comparison, reading: Reading, _: Progress) -> int:
+                        return first_at(comparison.left, moment_ms, reading)
+
+                    self._search("Looking for that time", look, forward=True)
         except UsageError as error:
             self._say(str(error))
         # Last, because the reading continues while the list is drawn.
         self._pairs.focus()
-
-    def _go_to_time(self, moment_ms: int) -> None:
-        def look(comparison: Comparison, reading: Reading, _: Progress) -> int:
-            return first_at(comparison.left, moment_ms, reading)
-
-        self._search("Looking for that time", look, forward=True)
 
     def _search_for(self, text: str) -> None:
         """From the cursor's own record on; without *text* for nothing any more."""

@@ -25,8 +25,8 @@ from breakglass.screens.widgets.dialog import Prompt
 from breakglass.screens.widgets.facts import Fact, Facts, fact
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.services.browse.tree import (
-    GONE,
     LIVE,
+    MISSING,
     Figure,
     LivePartition,
     LiveReplica,
@@ -194,19 +194,19 @@ def _size(branch: Branch) -> Words:
 
 
 def _lost(branch: Branch) -> Words:
-    if _gone(branch):
-        return Words(GONE, Role.FAILED)
+    if _missing(branch):
+        return Words(MISSING, Role.FAILED)
     value = _of(branch, "lost")
     if branch.held is not None:
         value = total([part.lost for part in branch.held.partitions])
     return Words(count(value), Role.LOST) if isinstance(value, int) and value else _figure(value)
 
 
-def _gone(branch: Branch) -> bool:
+def _missing(branch: Branch) -> bool:
     """Whether segments that it should have are not there."""
     if branch.held is not None:
-        return any(part.gone for part in branch.held.partitions)
-    return isinstance(branch.node, PartitionNode | SegmentNode) and bool(branch.node.gone)
+        return any(part.missing for part in branch.held.partitions)
+    return isinstance(branch.node, PartitionNode | SegmentNode) and bool(branch.node.missing)
 
 
 def _time(value: Figure) -> Words:
@@ -289,8 +289,8 @@ def _partition(partition: PartitionNode) -> Iterator[Words]:
         f"{count(partition.records)} records, {size_text(partition.bytes)} in {number:,} "
         f"segment{'s' * (number != 1)}"
     )
-    if partition.gone:
-        yield Words(f"; {partition.gone:,} of them gone", Role.FAILED)
+    if partition.missing:
+        yield Words(f"; {partition.missing:,} of them missing", Role.FAILED)
     yield from _unknown(partition.records)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from breakglass.screens.context import Context
-from breakglass.screens.diff.reader import Compare
+from breakglass.screens.diff.paged import Compare
 from breakglass.services import patience
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.align import Alone, Comparison

@@ -23,7 +23,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from breakglass.screens.diff.lines import clock_text, marker_text, segments_of
-from breakglass.screens.diff.reader import Task, TaskPage
+from breakglass.screens.diff.paged import Task, TaskPage
 from breakglass.screens.screenshot import RECORDS
 from breakglass.services.browse.query import RecordQuery
 from breakglass.services.divergence.align import Comparison, PairKind, RecordPair
@@ -31,7 +31,6 @@ from breakglass.services.divergence.entry import (
     DETAIL,
     NO_PRODUCER,
     Content,
-    HeaderList,
     Item,
     RecordEntry,
     Span,
@@ -164,10 +163,15 @@ def _lines(entry: RecordEntry, writing: Writing) -> dict[str, Sequence[str]]:
         told["producer"] = [f"{entry.producer_id}{transactional}"]
     if entry.marker is not None:
         told["marker"] = [marker_text(entry.marker)]
+    headers = entry.headers
+    more = headers.count - len(headers.kept)
+    lines = [f"{headers.count:,}{f'; the first {len(headers.kept):,} are shown' if more else ''}"]
+    if not writing.redacted:
+        lines += [_header(key, value, writing.form) for key, value in headers.kept]
     return {
         **told,
         "key": _content(entry.key, writing),
-        "headers": _headers(entry.headers, writing),
+        "headers": lines,
         "value": _content(entry.value, writing),
     }
 
@@ -186,14 +190,6 @@ def _content(content: Content | None, writing: Writing) -> Sequence[str]:
         return [size]
     told = shown(content.kept, content.size, writing.form, writing.limits)
     return [f"{size}{told.note and f'; {told.note}'}", *told.lines]
-
-
-def _headers(headers: HeaderList, writing: Writing) -> Sequence[str]:
-    more = headers.count - len(headers.kept)
-    lines = [f"{headers.count:,}{f'; the first {len(headers.kept):,} are shown' if more else ''}"]
-    if not writing.redacted:
-        lines += [_header(key, value, writing.form) for key, value in headers.kept]
-    return lines
 
 
 def _header(key: Content, value: Content | None, form: TextForm) -> str:
@@ -319,13 +315,6 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         if number >= len(self._drawn):
             return Strip.blank(width, base)
         drawn = self._drawn[number]
-        parts = [self._head(drawn, base)]
-        if not self.stacked:
-            parts += [self._part(drawn, base, left=True), Strip([Segment(BETWEEN, base)])]
-        parts.append(self._part(drawn, base, left=self.stacked and drawn.left is not None))
-        return Strip.join(parts).adjust_cell_length(width, base)
-
-    def _head(self, drawn: Drawn, base: Style) -> Strip:
         name = drawn.line.name if drawn.first else ""
         sign = "" if self._single else drawn.line.sign
         if self.stacked and sign == "!":
@@ -333,7 +322,11 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
             name = name if drawn.left is not None else ""
         style = base + role_style(self.app, Role.MUTED if sign == "=" else Role.DIVERGED)
         heading = base + role_style(self.app, Role.HEADING)
-        return Strip([Segment(f" {sign:2} ", style), Segment(f"{name:{NAME_WIDTH}} ", heading)])
+        parts = [Strip([Segment(f" {sign:2} ", style), Segment(f"{name:{NAME_WIDTH}} ", heading)])]
+        if not self.stacked:
+            parts += [self._part(drawn, base, left=True), Strip([Segment(BETWEEN, base)])]
+        parts.append(self._part(drawn, base, left=self.stacked and drawn.left is not None))
+        return Strip.join(parts).adjust_cell_length(width, base)
 
     def _part(self, drawn: Drawn, base: Style, *, left: bool) -> Strip:
         width = self._text_width()

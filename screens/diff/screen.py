@@ -21,9 +21,8 @@ from breakglass.screens.diff.lines import (
     titles_of,
     totals_text,
 )
-from breakglass.screens.diff.paged import SENTENCE_LENGTH, PagedPairs
+from breakglass.screens.diff.paged import SENTENCE_LENGTH, Connect, PagedPairs, Task, connect_to
 from breakglass.screens.diff.pair_list import PairList
-from breakglass.screens.diff.reader import Connect, Task, connect_to
 from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordScreen
 from breakglass.screens.widgets.facts import StyledLines
 from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, RecordPair

@@ -32,15 +32,16 @@ from breakglass.screens.elect.state import (
     subject_in,
 )
 from breakglass.screens.elect.view import GuardedView
-from breakglass.screens.guard.acts import AddReplicasPage, GroupsPage
-from breakglass.screens.guard.page import (
+from breakglass.screens.guard import (
     ActEnded,
     ActFailed,
     ActReported,
+    AddReplicasPage,
+    GroupsPage,
     GuardedPage,
     GuardMessage,
 )
-from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger, make_ledger, saved_words
+from breakglass.screens.journal import LedgerScreen, MadeLedger, make_ledger, saved_words
 from breakglass.screens.messages import CopyAsked, ResumeAsked
 from breakglass.screens.refreshing import in_thread
 from breakglass.services import patience

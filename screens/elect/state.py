@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breakglass.screens.elect import wording
-from breakglass.screens.guard.page import ActFrozen, GuardedWorker, GuardMessage
+from breakglass.screens.guard import ActFrozen, GuardedWorker, GuardMessage
 from breakglass.screens.widgets.line_table import LineColumn
 from breakglass.services.guard.act import (
     ActEvent,
@@ -181,7 +181,18 @@ CONFIRMED = PartitionStanding(
 def standing_of(outcome: PartitionOutcome) -> PartitionStanding:
     """What came of one partition."""
     if outcome.result is RecoveryResult.ELECTED:
-        return _elected(outcome)
+        if outcome.rung is None:
+            word = (
+                "leader lost again" if outcome.leader is None else f"b{outcome.leader} leads by now"
+            )
+            return PartitionStanding("!", word, Role.FAILED, outcome.reason, 4)
+        glyph = CLIMBED * outcome.rung + AHEAD * (RUNGS - outcome.rung)
+        role = Role.VERIFIED if outcome.rung >= Rung.WRITABLE else Role.RUNNING
+        led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"
+        reason = f"{led}; {reach_text(outcome) or MEANING[outcome.rung]}"
+        if outcome.order_restored is False:
+            reason += ORDER_LEFT
+        return PartitionStanding(glyph, str(outcome.rung), role, reason)
     glyph, role, weight = _UNELECTED[outcome.result]
     word = str(outcome.result)
     if outcome.result is RecoveryResult.ELECTED_ANOTHER:
@@ -194,21 +205,8 @@ def standing_of(outcome: PartitionOutcome) -> PartitionStanding:
     return PartitionStanding(glyph, word, role, reason, weight)
 
 
-def _elected(outcome: PartitionOutcome) -> PartitionStanding:
-    if outcome.rung is None:
-        word = "leader lost again" if outcome.leader is None else f"b{outcome.leader} leads by now"
-        return PartitionStanding("!", word, Role.FAILED, outcome.reason, 4)
-    glyph = CLIMBED * outcome.rung + AHEAD * (RUNGS - outcome.rung)
-    role = Role.VERIFIED if outcome.rung >= Rung.WRITABLE else Role.RUNNING
-    led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"
-    reason = f"{led}; {reach_text(outcome) or MEANING[outcome.rung]}"
-    if outcome.order_restored is False:
-        reason += ORDER_LEFT
-    return PartitionStanding(glyph, str(outcome.rung), role, reason)
-
-
 MEANING = {
-    Rung.ELECTED: "the broker itself has not confirmed it yet",
+    Rung.ANNOUNCED: "the broker itself has not confirmed it yet",
     Rung.SERVING: "it answers as leader; its high watermark lags behind",
     Rung.READABLE: "consumers read to the end; too few replicas are in sync for acks=all",
     Rung.WRITABLE: "acks=all is accepted; no other replica is in sync yet",

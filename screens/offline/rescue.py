@@ -29,8 +29,7 @@ from breakglass.services.errors import Refused
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.remembered.store import ReplicaMemory
-from breakglass.services.words.broker_ids import brokers_in
-from breakglass.services.words.figures import partitions_text
+from breakglass.services.words.figures import brokers_in, partitions_text
 from breakglass.themes.roles import Role, Words
 
 if TYPE_CHECKING:

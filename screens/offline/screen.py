@@ -275,7 +275,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
-        from breakglass.services.words.broker_ids import brokers_in
+        from breakglass.services.words.figures import brokers_in
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))
@@ -295,7 +295,7 @@ class OfflineScreen(FilteredPage):
     def action_hold(self) -> None:
         """Keep unclean elections from coming, whatever is marked: the act finds its topics."""
         if self._armed("recover freeze"):
-            from breakglass.screens.guard.acts import HoldPage
+            from breakglass.screens.guard import HoldPage
             from breakglass.services.recovery.acts.topic_settings import HoldElections
 
             self.app.push_screen(HoldPage(self.context, HoldElections()))
@@ -303,7 +303,7 @@ class OfflineScreen(FilteredPage):
     def action_forget(self) -> None:
         """Let the controller forget the last leaders of the topics that are meant."""
         if self._armed("recover forget-leader"):
-            from breakglass.screens.guard.acts import ForgetPage
+            from breakglass.screens.guard import ForgetPage
             from breakglass.services.recovery.acts.topic_settings import ForgetLeaders
 
             topics = sorted({partition.topic for partition in self._list.targets})

@@ -352,7 +352,10 @@ class ApproveDialog(Dialog[Agreement]):
         groups = [Text("  ".join(group.upper()), style) for group in self._spoken.split("-")]
         yield Static(Align.center(Lines(Text(""), *groups, Text(""))), markup=False)
         yield Static(self.styled(f"It {self._totals}."), markup=False)
-        yield Static(self.styled(self._who()), markup=False)
+        given = bounded(", ".join(self._approved), 200) or "nobody yet"
+        names = ", ".join(self._void)
+        void = f" Void, because the plan was edited since: {names}." if names else ""
+        yield Static(self.styled(f"Approved by: {given}.{bounded(void, 200)}"), markup=False)
         yield Static(self.styled("Who approves?", Role.HEADING), markup=False)
         yield Field(self._name, id="name", max_length=100, compact=True)
         yield Static(
@@ -383,12 +386,6 @@ class ApproveDialog(Dialog[Agreement]):
     async def action_go_on(self) -> None:
         if isinstance(self.focused, Field):
             await self.focused.action_submit()
-
-    def _who(self) -> str:
-        given = bounded(", ".join(self._approved), 200) or "nobody yet"
-        names = ", ".join(self._void)
-        void = f" Void, because the plan was edited since: {names}." if names else ""
-        return f"Approved by: {given}.{bounded(void, 200)}"
 
 
 class ProblemsDialog(ChoiceDialog[int, "Problem"]):

@@ -73,7 +73,7 @@ STATUS_ROLES = {
     CheckStatus.NEW: Role.VERIFIED,
     CheckStatus.ONLINE: Role.VERIFIED,
     CheckStatus.CHANGED: Role.STALE,
-    CheckStatus.GONE: Role.STALE,
+    CheckStatus.DELETED: Role.STALE,
     CheckStatus.REFUSED: Role.FAILED,
 }
 
@@ -209,7 +209,25 @@ class PlanSummary(Widget):
             out = f"; leaves out {left:,}" if left else ""
             yield f"{view.spoken}  {view.totals}{out}", Role.HEADING
             yield "  ".join(_standing(view)), None
-            yield from _freshness(self.view, outdated=self.outdated)
+            draft = self.view.draft
+            if draft.plan.breakglass is None:
+                yield "NO EVIDENCE: a file in Kafka's format; ctrl+r reads it", Role.STALE
+            elif draft.stale:
+                yield f"STALE: {draft.stale}; ctrl+r reads everything again", Role.STALE
+            elif self.view.statuses:
+                role = (
+                    Role.VERIFIED
+                    if all(status.fine for status in self.view.statuses)
+                    else Role.STALE
+                )
+                counts = ", ".join(
+                    f"{number:,} {status}" for status, number in self.view.statuses.items()
+                )
+                yield f"checked {time_text(draft.checked_at_ms)}: {counts}", role
+                if self.outdated:
+                    yield CHANGED_SINCE, Role.STALE
+            elif self.outdated:
+                yield CHANGED_SINCE, Role.STALE
         if self.showing:
             yield self.showing, Role.MARKED
         if self.said:
@@ -230,22 +248,6 @@ def _standing(view: PlanView) -> Iterator[str]:
         yield f"{len(view.notes)} note{'s' * (len(view.notes) != 1)}"
     if view.departing:
         yield f"{view.departing:,} ≠ best"
-
-
-def _freshness(view: PlanView, *, outdated: bool) -> Iterator[tuple[str, Role | None]]:
-    draft = view.draft
-    if draft.plan.breakglass is None:
-        yield "NO EVIDENCE: a file in Kafka's format; ctrl+r reads it", Role.STALE
-    elif draft.stale:
-        yield f"STALE: {draft.stale}; ctrl+r reads everything again", Role.STALE
-    elif view.statuses:
-        role = Role.VERIFIED if all(status.fine for status in view.statuses) else Role.STALE
-        counts = ", ".join(f"{number:,} {status}" for status, number in view.statuses.items())
-        yield f"checked {time_text(draft.checked_at_ms)}: {counts}", role
-        if outdated:
-            yield CHANGED_SINCE, Role.STALE
-    elif outdated:
-        yield CHANGED_SINCE, Role.STALE
 
 
 class RowDetail(Widget):
@@ -524,6 +526,8 @@ class PlanScreen(Page):
 
     @work(group="dialog")
     async def action_leader(self) -> None:
+        from breakglass.services.recovery.plan.make import candidates
+
         row, view = self.current, self.view
         if row is None:
             return
@@ -531,8 +535,6 @@ class PlanScreen(Page):
         if record is None:
             self.say("The plan has no evidence yet: read everything again (ctrl+r).", failed=True)
             return
-        from breakglass.services.recovery.plan.make import candidates
-
         dialog = LeaderDialog(row.partition, candidates(record), row.leader, row.recommended)
         broker = await self.app.push_screen_wait(dialog)
         if broker is not None:

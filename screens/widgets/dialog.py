@@ -80,7 +80,15 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         yield from ()
 
     def on_mount(self) -> None:
-        self.query_one("#keys", Static).update(self._keys())
+        line = Text()
+        told: set[str] = set()
+        for binding in (*self.BINDINGS, *Dialog.BINDINGS):
+            if isinstance(binding, Binding) and binding.action not in told:
+                told.add(binding.action)
+                key = Binding(binding.key.partition(",")[0], binding.action)
+                line.append(self.app.get_key_display(key), role_style(self.app, Role.KEY))
+                line.append(f" {binding.description}  ")
+        self.query_one("#keys", Static).update(line)
 
     def say(self, text: str, role: Role | None = Role.FAILED) -> None:
         self.query_one("#said", Static).update(self.styled(bounded(text, TEXT_LENGTH), role))
@@ -90,17 +98,6 @@ class Dialog(ModalScreen[T | None], Generic[T]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
-
-    def _keys(self) -> Text:
-        line = Text()
-        told: set[str] = set()
-        for binding in (*self.BINDINGS, *Dialog.BINDINGS):
-            if isinstance(binding, Binding) and binding.action not in told:
-                told.add(binding.action)
-                key = Binding(binding.key.partition(",")[0], binding.action)
-                line.append(self.app.get_key_display(key), role_style(self.app, Role.KEY))
-                line.append(f" {binding.description}  ")
-        return line
 
 
 class Field(Input):

@@ -88,7 +88,13 @@ class KeyBar(Widget):
         return line
 
     def _keys(self) -> Text:
-        ending = self._ending()
+        ending = Text()
+        active = self.screen.active_bindings.get(REFRESH)
+        if active is not None and active.enabled and self.size.width >= REFRESH_WIDTH:
+            name = self.app.get_key_display(active.binding)
+            ending.append(f" {name} refresh", role_style(self.app, Role.KEY))
+        name = self.app.get_key_display(Binding(HELP, "help", key_display="?"))
+        ending = ending.append(f" {name} help", role_style(self.app, Role.KEY))
         room = self.size.width - ending.cell_len
         line = Text(no_wrap=True, end="")
         for binding, enabled in self._shown():
@@ -101,16 +107,6 @@ class KeyBar(Widget):
             line.append_text(part)
         line.append(" " * (room - line.cell_len))
         return line.append_text(ending)
-
-    def _ending(self) -> Text:
-        """What is always said: how to read again, where there is room, and the way to help."""
-        ending = Text()
-        active = self.screen.active_bindings.get(REFRESH)
-        if active is not None and active.enabled and self.size.width >= REFRESH_WIDTH:
-            name = self.app.get_key_display(active.binding)
-            ending.append(f" {name} refresh", role_style(self.app, Role.KEY))
-        name = self.app.get_key_display(Binding(HELP, "help", key_display="?"))
-        return ending.append(f" {name} help", role_style(self.app, Role.KEY))
 
     def _shown(self) -> Iterator[tuple[Binding, bool]]:
         told: set[str] = set()

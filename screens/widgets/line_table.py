@@ -105,14 +105,10 @@ def fitted(text: str, width: int, *, right: bool = False, tail: str = "") -> str
         return " " * (width - length) + text if right else text + " " * (width - length)
     if width <= 1:
         return set_cell_size(text, width)
-    kept = _tail(text, tail, width - len(CUT) - LEAST_HEAD)
+    room = width - len(CUT) - LEAST_HEAD
+    start = text.rfind(tail) if tail else -1
+    kept = text[start:] if start >= 0 and cell_len(text[start:]) <= room else ""
     return set_cell_size(text, width - len(CUT) - cell_len(kept)) + CUT + kept
-
-
-def _tail(text: str, sign: str, room: int) -> str:
-    """*text* from the last *sign* on; nothing where there is none, or not room enough."""
-    start = text.rfind(sign) if sign else -1
-    return text[start:] if start >= 0 and cell_len(text[start:]) <= room else ""
 
 
 def _over(widths: Sequence[int], width: int) -> int:
@@ -227,7 +223,10 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         self._cursor = self._place_of(before)
         self._needed = self._measure()
         self._arrange()
-        self._lay_out()
+        # Found to be needed only after the layout, a bar would have all laid out again.
+        self.virtual_size = Size(0, len(self._rows) + 1)
+        if self.most_lines:
+            self.show_vertical_scrollbar = self.virtual_size.height > self.most_lines
         self._show_cursor()
         self.refresh()
         if self.current is not before:
@@ -383,13 +382,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     def most_lines(self) -> int:
         """Lines that can be seen at once, when all the room that it may have is taken."""
         return self.container_size.height
-
-    def _lay_out(self) -> None:
-        """Scroll over as many lines as there are."""
-        # Found to be needed only after the layout, a bar would have all laid out again.
-        self.virtual_size = Size(0, len(self._rows) + 1)
-        if self.most_lines:
-            self.show_vertical_scrollbar = self.virtual_size.height > self.most_lines
 
     def _place_of(self, row: T | None) -> int:
         """Where *row* stands now; its old place if it is gone."""

@@ -63,7 +63,12 @@ class StatusBar(Widget):
         self.tell()
 
     def _lines(self, width: int) -> list[Text]:
-        lines = [self._first(width), *self._alarms(width)]
+        parts = _fitting(list(_parts(self.context, self.context.clock())), width)
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for part in parts:
+            text.append("  " if text else " ").append(part.text, self._style(part.role))
+        text.truncate(width, overflow="ellipsis")
+        lines = [text, *self._alarms(width)]
         keys = bool(self.app.check_action("save_before_return", ()))
         keys &= not getattr(self.screen, "TAKES_PHRASES", False)
         for sentences in _told(self.context, keys=keys):
@@ -96,14 +101,6 @@ class StatusBar(Widget):
         yield from self._wrapped(text, width)
         if more:
             yield Text(more, style)
-
-    def _first(self, width: int) -> Text:
-        parts = _fitting(list(_parts(self.context, self.context.clock())), width)
-        text = Text(no_wrap=True, overflow="ellipsis")
-        for part in parts:
-            text.append("  " if text else " ").append(part.text, self._style(part.role))
-        text.truncate(width, overflow="ellipsis")
-        return text
 
     def _style(self, role: Role | None) -> Style:
         return role_style(self.app, role)
@@ -188,14 +185,6 @@ def _headline(context: Context, incident: Incident, *, keys: bool) -> str:
     return headline
 
 
-def _unknown_for(known: Known, now: float) -> str:
-    """For how long nothing is known, and why."""
-    why = "no newer answer has come yet" if known.reading else "it was not read again"
-    if known.paused:
-        why = "nothing is read while something is changed"
-    return f"UNKNOWN for {age_text(known.age(now) or 0.0)}: {known.failure or why}"
-
-
 def _as_it_was(incident: Incident) -> str:
     """What was offline, and what there was to do, in words that claim nothing of now."""
     if not incident.rows:
@@ -222,7 +211,16 @@ def _told(context: Context, *, keys: bool) -> Iterator[tuple[Words, ...]]:
     known = context.known
     incident = known.incident
     if incident is not None and context.last_seen:
-        yield (Words(_unknown_for(known, context.clock()), Role.FAILED),)
+        now = context.clock()
+        why = "no newer answer has come yet" if known.reading else "it was not read again"
+        if known.paused:
+            why = "nothing is read while something is changed"
+        yield (
+            Words(
+                f"UNKNOWN for {age_text(known.age(now) or 0.0)}: {known.failure or why}",
+                Role.FAILED,
+            ),
+        )
         yield (Words(f"Last seen {context.last_seen}: {_as_it_was(incident)}"),)
         return
     if incident is None:

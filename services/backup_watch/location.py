@@ -23,8 +23,8 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import READ_COMMITTED, read_leader_ends
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.topic_backup.catalog import PartitionStatus, TopicStatus, topic_status
 from breakglass.services.topic_backup.layout import folder_name
-from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus, topic_status
 
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.catalog import HeldTopic

@@ -36,7 +36,7 @@ from breakglass.services.health.figure import Figure
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
 from breakglass.services.model import Unknown, known
-from breakglass.services.topic_backup.status import PartitionStatus
+from breakglass.services.topic_backup.catalog import PartitionStatus
 
 if TYPE_CHECKING:
     from breakglass.services.topic_backup.store.blobs import Key

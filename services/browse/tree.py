@@ -40,7 +40,7 @@ from breakglass.services.topic_backup.store.store import open_store
 from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary, SegmentSummary
 
 NO_INDEX = Unknown("it has no index: `breakglass backup repair --write` makes one")
-GONE = "gone"
+MISSING = "missing"
 NO_MANIFEST = Unknown("without a manifest it is not recorded")
 NO_SIZE = Unknown("its broker does not say how large it is")
 
@@ -66,16 +66,16 @@ class SegmentNode:
     last_ms: Figure
     lost: Figure
     note: str = ""
-    """What is unusual about the segment: ``not committed``, `GONE`."""
+    """What is unusual about the segment: ``not committed``, `MISSING`."""
 
     @property
     def address(self) -> str:
         return f"backup:{self.url}/{self.folder}/{self.partition}"
 
     @property
-    def gone(self) -> bool:
+    def missing(self) -> bool:
         """Whether the manifest names the segment but its records file is missing."""
-        return self.note == GONE
+        return self.note == MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ class PartitionNode:
         return total([segment.lost for segment in self.segments])
 
     @property
-    def gone(self) -> int:
+    def missing(self) -> int:
         """How many of its segments are missing."""
-        return sum(segment.gone for segment in self.segments)
+        return sum(segment.missing for segment in self.segments)
 
     @property
     def first_offset(self) -> Figure:
@@ -276,7 +276,17 @@ def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
     if manifest is None:
         found = listing(names)
         partitions = tuple(
-            PartitionNode(topic.url, topic.folder, number, _bare(topic, folder, files.segments))
+            PartitionNode(
+                topic.url,
+                topic.folder,
+                number,
+                # Without a manifest, segments are described by their indexes if those can be read.
+                tuple(
+                    _by_index(topic, folder, segment)
+                    for segment in files.segments
+                    if segment.has_records
+                ),
+            )
             for number, files in sorted(found.items())
         )
         return TopicContents(partitions, None, None)
@@ -334,13 +344,8 @@ def _committed(
         one.first_timestamp,
         one.last_timestamp,
         lost,
-        "" if there else GONE,
+        "" if there else MISSING,
     )
-
-
-def _bare(topic: TopicNode, folder: Folder, segments: Sequence[Segment]) -> tuple[SegmentNode, ...]:
-    """Segments without a manifest: described by their indexes where those can be read."""
-    return tuple(_by_index(topic, folder, segment) for segment in segments if segment.has_records)
 
 
 def _by_index(topic: TopicNode, folder: Folder, one: Segment) -> SegmentNode:

@@ -36,7 +36,7 @@ from breakglass.services.kafka.cluster.settings import ShownSetting
 from breakglass.services.model import TopicPartition, TopicSettings, Unknown
 from breakglass.services.record_batches import Marker, TimestampType
 from breakglass.services.snapshot import ClusterDescription, Quorum
-from breakglass.services.topic_backup.status import TopicStatus
+from breakglass.services.topic_backup.catalog import TopicStatus
 
 CLUSTER = "cluster.json"
 PARTITIONS = "partitions.jsonl"

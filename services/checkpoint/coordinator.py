@@ -20,17 +20,17 @@ from typing import Protocol
 from uuid import uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.protocol import coordinator as protocol
 from breakglass.services.checkpoint.protocol import values
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.protocol import values as protocol
 from breakglass.services.checkpoint.protocol.values import (
     LARGEST_ASKED,
     LARGEST_ID,
+    Acknowledge,
     Begin,
     Copy,
     CopyAttempt,
     CopyId,
+    NotHigher,
     Status,
 )
 from breakglass.services.checkpoint.store.backup_store import (

@@ -21,8 +21,7 @@ from breakglass.services.checkpoint.coordinator import (
     Finisher,
     unfinished,
 )
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import NotHigher, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.clock import now_ms

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 from breakglass.services.checkpoint.promises import Explanation, WantedCheckpoint
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.lineage import GroupEvidence, GroupFlow, TopicEvidence
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import NotHigher, Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from breakglass.services.errors import UsageError

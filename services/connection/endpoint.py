@@ -185,7 +185,21 @@ class KnownAddresses:
             self._misleading.difference_update(found.values())
             if self._folder is not None:
                 with suppress(OSError):  # One way less for a later session, and none for this one.
-                    self._write(self._folder)
+                    from breakglass.services.guard.lock import file_name
+                    from breakglass.services.rights import make_folders
+
+                    path = self._folder / f"{file_name(self._learned)}.json"
+                    before = _read(path)
+                    given = self._given | (before.given if before else frozenset())
+                    document = {
+                        "schema": SCHEMA,
+                        "at_ns": time.time_ns(),
+                        "cluster_id": self._learned,
+                        "given": sorted([at.host, at.port] for at in given),
+                        "brokers": {id: [at.host, at.port] for id, at in self._brokers.items()},
+                    }
+                    make_folders(self._folder)
+                    replace_regular(path, json.dumps(document).encode(), 0o600)
 
     @property
     def learned(self) -> str:
@@ -236,23 +250,6 @@ class KnownAddresses:
         files = sorted(self._folder.glob("*.json"))[:MOST_CLUSTERS]
         found = [one for path in files if (one := _read(path)) and self._given & one.given]
         return max(found, key=lambda one: one.at_ns, default=None)
-
-    def _write(self, folder: Path) -> None:
-        from breakglass.services.guard.lock import file_name
-        from breakglass.services.rights import make_folders
-
-        path = folder / f"{file_name(self._learned)}.json"
-        before = _read(path)
-        given = self._given | (before.given if before else frozenset())
-        document = {
-            "schema": SCHEMA,
-            "at_ns": time.time_ns(),
-            "cluster_id": self._learned,
-            "given": sorted([at.host, at.port] for at in given),
-            "brokers": {id: [at.host, at.port] for id, at in self._brokers.items()},
-        }
-        make_folders(folder)
-        replace_regular(path, json.dumps(document).encode(), 0o600)
 
 
 def _read(path: Path) -> _Remembered | None:

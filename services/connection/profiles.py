@@ -131,6 +131,9 @@ def _profile(name: str, path: Path, held: Any) -> Profile:
     command_config = table.get(COMMAND_CONFIG)
     if command_config is not None and not isinstance(command_config, str):
         raise BadConnectionSettings(f"{origin}: {COMMAND_CONFIG} is not text; write a path.")
+    value = table.get(BACKUPS, [])
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadConnectionSettings(f"{origin}: {BACKUPS} is not a list of texts; write one.")
     return Profile(
         name=name,
         path=path,
@@ -146,14 +149,8 @@ def _profile(name: str, path: Path, held: Any) -> Profile:
             )
             for listener in listeners
         },
-        backups=_backups(table.get(BACKUPS, []), origin),
+        backups=tuple(value),
     )
-
-
-def _backups(value: Any, origin: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise BadConnectionSettings(f"{origin}: {BACKUPS} is not a list of texts; write one.")
-    return tuple(value)
 
 
 def _table(table: Mapping[str, Any], key: str, origin: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from breakglass.services.errors import (
 )
 from breakglass.services.file_lock import lock
 from breakglass.services.guard.lock import ClusterLock, file_name, operator, private_folder
+from breakglass.services.guard.steps import FREEZE_ELECTIONS
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.regular_file import read_regular
 from breakglass.services.rights import sync_folder
@@ -80,6 +81,11 @@ class StepOutcome:
     details: Details
 
 
+def shown(word: object) -> str:
+    """The *word* of a journal as people read it: to hold an election means something else."""
+    return {"held": "frozen", "hold unclean elections": FREEZE_ELECTIONS}.get(str(word), str(word))
+
+
 @dataclass(frozen=True, slots=True)
 class JournalStep:
     """A request, and its known results."""
@@ -89,7 +95,7 @@ class JournalStep:
 
     @property
     def name(self) -> str:
-        return str(self.request.payload["step"])
+        return shown(self.request.payload["step"])
 
     @property
     def items(self) -> Items:
@@ -141,7 +147,7 @@ class JournalView:
     def result(self) -> str | None:
         """How the execution ended; None while it runs, or after a crash."""
         last = self.entries[-1]
-        return str(last.payload["result"]) if last.kind is EntryKind.CLOSED else None
+        return shown(last.payload["result"]) if last.kind is EntryKind.CLOSED else None
 
     @property
     def unsettled(self) -> tuple[JournalStep, ...]:

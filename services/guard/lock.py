@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from breakglass.services.errors import StorageError
 from breakglass.services.file_lock import is_locked, lock, open_lock_file, unlock, wait_for_lock
@@ -35,6 +35,13 @@ def operator() -> str:
 def file_name(cluster_id: str) -> str:
     """*cluster_id* as the name of a file or folder, whatever a broker put into it."""
     return "cluster-" + quote(cluster_id, safe="")
+
+
+def clusters_in(folder: Path) -> list[str]:
+    """Ids of the clusters that have a file of lines, or a folder, in *folder*."""
+    prefix = file_name("")
+    names = [path.name.removesuffix(".jsonl") for path in folder.glob(f"{prefix}*")]
+    return sorted(unquote(name.removeprefix(prefix)) for name in names)
 
 
 def private_folder(path: Path) -> Path:

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
-from breakglass.services.guard.lock import append_lines, file_name, operator
+from breakglass.services.guard.lock import append_lines, clusters_in, file_name, operator
 from breakglass.services.incident.row import span_of, span_text
 from breakglass.services.model import (
     EpochHistory,
@@ -468,9 +467,7 @@ class Observations:
 
 def clusters_observed(folder: Path | None = None) -> list[str]:
     """Ids of the clusters that have observations."""
-    prefix = file_name("")
-    found = ((folder or state_folder()) / FOLDER).glob(f"{prefix}*.jsonl")
-    return sorted(unquote(path.stem.removeprefix(prefix)) for path in found)
+    return clusters_in((folder or state_folder()) / FOLDER)
 
 
 def unacknowledged(observations: Iterable[Observation]) -> Iterator[ElectionSeen]:

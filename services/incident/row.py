@@ -29,14 +29,13 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.quick_values import maker, quickly_made
+from breakglass.services.quick_values import maker, quickly_made, uncollected
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verdict
 from breakglass.services.recovery.judgement.inputs import remembering
 from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.uncollected import uncollected
 from breakglass.services.words.figures import contents_text, count, unread_figure
 
 CHUNK = 64

@@ -170,6 +170,8 @@ class IncidentWatch:
         self._last: Incident | None = None
         self._rest_until = 0.0
         self._closed = False
+        self.tell: Callable[[Incident | BreakglassError], object] = lambda _: None
+        """Gets what each reading finds, in the thread that reads."""
 
     def read(
         self, before: Incident | None = None, *, everything: bool = False
@@ -189,9 +191,12 @@ class IncidentWatch:
         if self._closed or not (afresh or self._pending or self._clock() >= self._rest_until):
             return
         try:
-            yield from self._steps(afresh)
-        except BreakglassError:
+            for incident in self._steps(afresh):
+                self.tell(incident)
+                yield incident
+        except BreakglassError as error:
             if not self._closed:
+                self.tell(error)
                 raise
 
     @property

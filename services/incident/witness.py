@@ -98,15 +98,23 @@ def _came_back(snapshot: ClusterSnapshot, known: Recollection) -> Iterator[_Came
     remembered = set(memory.partitions())
     if not remembered:
         return
-    agreed = known.elected()
+    agreed: dict[Key, dict[int, int]] = {}
+    for (topic_id, partition, epoch), leader in known.elected().items():
+        agreed.setdefault((topic_id, partition), {})[epoch] = leader
     for state in snapshot.partitions:
         key = key_of(state)
         if state.leader is None or key not in remembered:
             continue
-        if memory.compared(key) >= state.leader_epoch or (*key, state.leader_epoch) in agreed:
+        if max(memory.compared(key), *agreed.get(key, {-1: -1})) >= state.leader_epoch:
             continue
         was = _witnessed(state, memory.heard(key))
-        if was is not None:
+        if was is None:
+            continue
+        for epoch, leader in agreed.get(key, {}).items():
+            if was.state.leader_epoch < epoch < state.leader_epoch:
+                # What that election left out was agreed to: later leaders may lack no more.
+                was = replace(was, logs=tuple([log for log in was.logs if log.broker == leader]))
+        if was.logs:
             yield _CameBack(was, state)
 
 

@@ -177,7 +177,12 @@ class TransactionClient:
     def commit_offset(
         self, group: str, partition: TopicPartition, offset: int, deadline: Deadline
     ) -> None:
-        from kafka.protocol.producer import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+        from kafka.protocol.producer import (
+            AddOffsetsToTxnRequest,
+            AddOffsetsToTxnResponse,
+            TxnOffsetCommitRequest,
+            TxnOffsetCommitResponse,
+        )
 
         request = AddOffsetsToTxnRequest(
             transactional_id=self._id,
@@ -194,13 +199,6 @@ class TransactionClient:
             deadline,
             _code,
         )
-        self._tell_group(group, partition, offset, deadline)
-
-    def _tell_group(
-        self, group: str, partition: TopicPartition, offset: int, deadline: Deadline
-    ) -> None:
-        from kafka.protocol.producer import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         place = topic.TxnOffsetCommitRequestPartition(
             partition_index=partition.partition,

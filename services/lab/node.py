@@ -18,11 +18,9 @@ from pathlib import Path
 
 from breakglass.services.errors import LabError
 from breakglass.services.lab import distribution, process
-from breakglass.services.lab.distribution import Distribution, kafka_cache
+from breakglass.services.lab.distribution import Distribution, kafka_cache, run_tool
 from breakglass.services.lab.layout import Address, ClusterLayout, Listener, NodeLayout, NodeRole
-from breakglass.services.lab.properties import render, server_properties
-from breakglass.services.lab.security import security_settings
-from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.properties import render, security_settings, server_properties
 from breakglass.services.lab.wire import accepts
 
 META_FILE = "meta.properties"

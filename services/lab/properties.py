@@ -1,10 +1,23 @@
-"""The server.properties of each node: intervals short enough for damage to happen in seconds."""
+"""The server.properties of each node, and the certificates and users of a secured lab.
+
+Intervals are short enough for damage to happen in seconds.
+"""
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from breakglass.services.lab.layout import ClusterLayout, Listener, NodeLayout, NodeRole
+from breakglass.services.lab.layout import LOOPBACK, ClusterLayout, Listener, NodeLayout, NodeRole
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
 
 QUICK = {
     "replica.lag.time.max.ms": "3000",
@@ -52,15 +65,50 @@ def server_properties(
 ) -> dict[str, str]:
     """The settings of *node*, later sources winning: defaults, *security*, cluster, node."""
     if node.role is NodeRole.BROKER:
-        role = _broker(node)
+        own = {name: node.address(name) for name in (Listener.CLIENT, Listener.LAB)}
+        told = {**own, Listener.CLIENT: node.advertised or own[Listener.CLIENT]}
+        role = {
+            **CALM,
+            "listeners": _listeners(own),
+            "advertised.listeners": _listeners(told),
+            "inter.broker.listener.name": Listener.LAB.value,
+            **({"broker.rack": node.rack} if node.rack else {}),
+        }
     else:
         role = {"listeners": _listeners({Listener.CONTROLLER: node.address(Listener.CONTROLLER)})}
+    client = "SASL_SSL" if cluster.secured else "PLAINTEXT"
+    protocols = {
+        Listener.CLIENT: client,
+        Listener.LAB: "PLAINTEXT",
+        Listener.CONTROLLER: "PLAINTEXT",
+    }
+    links = {
+        controller.id: controller.address(Listener.CONTROLLER) for controller in cluster.controllers
+    }
+    links.update(node.controller_links)
+    brokers = len(cluster.brokers)
+    factor = str(min(3, brokers))
     return {
         **QUICK,
         **PREDICTABLE,
         **SMALL,
-        **_replication(len(cluster.brokers)),
-        **_common(cluster, node),
+        "default.replication.factor": factor,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": "1",
+        "node.id": str(node.id),
+        "process.roles": node.role.value,
+        "controller.quorum.voters": ",".join(
+            f"{voter}@{address}" for voter, address in sorted(links.items())
+        ),
+        "controller.listener.names": Listener.CONTROLLER.value,
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in protocols.items()
+        ),
+        "log.dirs": ",".join(str(path) for path in node.log_dirs),
+        "metadata.log.dir": str(node.metadata_dir),
         **role,
         **(security or {}),
         **cluster.overrides,
@@ -78,55 +126,124 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _common(cluster: ClusterLayout, node: NodeLayout) -> dict[str, str]:
-    client = "SASL_SSL" if cluster.secured else "PLAINTEXT"
-    protocols = {
-        Listener.CLIENT: client,
-        Listener.LAB: "PLAINTEXT",
-        Listener.CONTROLLER: "PLAINTEXT",
-    }
-    links = {
-        controller.id: controller.address(Listener.CONTROLLER) for controller in cluster.controllers
-    }
-    links.update(node.controller_links)
-    return {
-        "node.id": str(node.id),
-        "process.roles": node.role.value,
-        "controller.quorum.voters": ",".join(
-            f"{voter}@{address}" for voter, address in sorted(links.items())
-        ),
-        "controller.listener.names": Listener.CONTROLLER.value,
-        "listener.security.protocol.map": ",".join(
-            f"{name}:{protocol}" for name, protocol in protocols.items()
-        ),
-        "log.dirs": ",".join(str(path) for path in node.log_dirs),
-        "metadata.log.dir": str(node.metadata_dir),
-    }
-
-
-def _broker(node: NodeLayout) -> dict[str, str]:
-    own = {name: node.address(name) for name in (Listener.CLIENT, Listener.LAB)}
-    told = {**own, Listener.CLIENT: node.advertised or own[Listener.CLIENT]}
-    return {
-        **CALM,
-        "listeners": _listeners(own),
-        "advertised.listeners": _listeners(told),
-        "inter.broker.listener.name": Listener.LAB.value,
-        **({"broker.rack": node.rack} if node.rack else {}),
-    }
-
-
 def _listeners(addresses: Mapping[Listener, object]) -> str:
     return ",".join(f"{name}://{address}" for name, address in addresses.items())
 
 
-def _replication(brokers: int) -> dict[str, str]:
-    factor = str(min(3, brokers))
+VALID_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A key with its certificate."""
+
+    key: EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+def write_certificates(folder: Path, clients: tuple[str, ...]) -> None:
+    """Fill *folder* with what brokers and clients need.
+
+    ``ca.pem`` to trust, ``broker.pem`` for the brokers, and ``NAME.pem`` for each of *clients*.
+    The file of an identity holds key and certificate.
+    """
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = _identity("Breakglass lab", None)
+    _write(folder / "ca.pem", _certificate_pem(authority))
+    for name in ("broker", *clients):
+        identity = _identity(name, authority)
+        _write(
+            folder / f"{name}.pem",
+            identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            + _certificate_pem(identity),
+        )
+
+
+def _identity(name: str, issuer: Identity | None) -> Identity:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    hosts = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost")]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    )
+    signed = builder.sign(issuer.key if issuer else key, hashes.SHA256())
+    return Identity(key, signed)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
+def _certificate_pem(identity: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return identity.certificate.public_bytes(Encoding.PEM)
+
+
+SUPER_USER = "admin"
+OPERATOR = "operator"
+PLAIN_USERS = (SUPER_USER, OPERATOR)
+"""Known by PLAIN from the start, and by a client certificate of the same name."""
+PLAIN = "PLAIN"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def security_folder(layout: ClusterLayout) -> Path:
+    """Where the certificates of the lab are."""
+    return layout.state_dir / "security"
+
+
+def lab_password(user: str) -> str:
+    """The password that every user of a lab has; loopback guards it."""
+    return f"{user}-password"
+
+
+def make_certificates(layout: ClusterLayout) -> None:
+    """Write the certificates of brokers and users, unless they are there."""
+    folder = security_folder(layout)
+    if not (folder / "ca.pem").exists():
+        write_certificates(folder, PLAIN_USERS)
+
+
+def security_settings(layout: ClusterLayout, node: NodeLayout) -> dict[str, str]:
+    """The authorization, TLS and SASL settings of *node*; empty when the lab is not guarded."""
+    if not layout.secured:
+        return {}
+    authorizer = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
+        "allow.everyone.if.no.acl.found": "false",
+    }
+    return authorizer | (_listener_settings(layout) if node.role is NodeRole.BROKER else {})
+
+
+def _listener_settings(layout: ClusterLayout) -> dict[str, str]:
+    folder = security_folder(layout)
+    own = f"listener.name.{Listener.CLIENT.value.lower()}"
+    known = "".join(f' user_{user}="{lab_password(user)}"' for user in PLAIN_USERS)
     return {
-        "default.replication.factor": factor,
-        "offsets.topic.replication.factor": factor,
-        "transaction.state.log.replication.factor": factor,
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.replication.factor": factor,
-        "share.coordinator.state.topic.min.isr": "1",
+        f"{own}.plain.sasl.jaas.config": f"{PLAIN_MODULE} required{known};",
+        f"{own}.sasl.enabled.mechanisms": PLAIN,
+        f"{own}.ssl.keystore.type": "PEM",
+        f"{own}.ssl.keystore.location": str(folder / "broker.pem"),
+        f"{own}.ssl.truststore.type": "PEM",
+        f"{own}.ssl.truststore.location": str(folder / "ca.pem"),
+        f"{own}.ssl.client.auth": "requested",
     }

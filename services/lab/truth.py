@@ -209,7 +209,24 @@ def from_json(text: str) -> Truth:
         kafka_version=read["kafka_version"],
         scenarios=tuple(read["scenarios"]),
         brokers={int(key): Condition(word) for key, word in read["brokers"].items()},
-        partitions=tuple(_partition(one) for one in read["partitions"]),
+        partitions=tuple(
+            PartitionTruth(
+                scenario=one["scenario"],
+                expectation=_expectation(one["expectation"]),
+                assignment=tuple(one["assignment"]),
+                written=tuple(
+                    Written(**{**one, "keys": tuple(one["keys"])}) for one in one["written"]
+                ),
+                replicas=tuple(
+                    ReplicaTruth(
+                        **{**one, "epochs": tuple(EpochRange(**each) for each in one["epochs"])}
+                    )
+                    for one in one["replicas"]
+                ),
+                choices=tuple(CountedLoss(**one) for one in one["choices"]),
+            )
+            for one in read["partitions"]
+        ),
         notes=read["notes"],
     )
 
@@ -217,20 +234,6 @@ def from_json(text: str) -> Truth:
 def save_truth(truth: Truth, state_dir: Path) -> None:
     """Keep the truth in the lab's state folder, for later checks against it."""
     (state_dir / TRUTH_FILE).write_text(to_json(truth), encoding="utf-8")
-
-
-def _partition(read: dict[str, Any]) -> PartitionTruth:
-    return PartitionTruth(
-        scenario=read["scenario"],
-        expectation=_expectation(read["expectation"]),
-        assignment=tuple(read["assignment"]),
-        written=tuple(Written(**{**one, "keys": tuple(one["keys"])}) for one in read["written"]),
-        replicas=tuple(
-            ReplicaTruth(**{**one, "epochs": tuple(EpochRange(**each) for each in one["epochs"])})
-            for one in read["replicas"]
-        ),
-        choices=tuple(CountedLoss(**one) for one in read["choices"]),
-    )
 
 
 def _expectation(read: dict[str, Any]) -> Expectation:

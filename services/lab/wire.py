@@ -11,7 +11,6 @@ import struct
 import time
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from breakglass.services.errors import ConnectFailed, LabError, TimedOut, UnsupportedByCluster
 from breakglass.services.lab.layout import Address
@@ -159,21 +158,20 @@ def _states(topic: Any) -> list[PartitionState]:
         raise LabError(
             f"Topic {topic.name} cannot be described (error {topic.error_code}): create it first."
         )
-    return [_state(topic.name, topic.topic_id, partition) for partition in topic.partitions]
-
-
-def _state(topic: str, topic_id: UUID, answer: Any) -> PartitionState:
-    return PartitionState(
-        partition=TopicPartition(topic, answer.partition_index),
-        topic_id=topic_id,
-        leader=answer.leader_id if answer.leader_id >= 0 else None,
-        leader_epoch=answer.leader_epoch,
-        assignment=tuple(answer.replica_nodes),
-        isr=tuple(answer.isr_nodes),
-        elr=_elr(answer.eligible_leader_replicas),
-        last_known_elr=_elr(answer.last_known_elr),
-        offline_replicas=tuple(answer.offline_replicas),
-    )
+    return [
+        PartitionState(
+            partition=TopicPartition(topic.name, partition.partition_index),
+            topic_id=topic.topic_id,
+            leader=partition.leader_id if partition.leader_id >= 0 else None,
+            leader_epoch=partition.leader_epoch,
+            assignment=tuple(partition.replica_nodes),
+            isr=tuple(partition.isr_nodes),
+            elr=_elr(partition.eligible_leader_replicas),
+            last_known_elr=_elr(partition.last_known_elr),
+            offline_replicas=tuple(partition.offline_replicas),
+        )
+        for partition in topic.partitions
+    ]
 
 
 def _elr(ids: Sequence[int] | None) -> tuple[int, ...] | Unknown:

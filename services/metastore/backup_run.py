@@ -172,28 +172,27 @@ class MetastoreWatch:
 
     def _run(self) -> None:
         try:
-            self._look_on()
+            client: ReadClient | None = None
+            while not self._stop.wait(EVERY_SECONDS):
+                try:
+                    if client is None:
+                        client = self._access.client("breakglass-metastore-watch")
+                        client.describe(Deadline.after(patience.ALARM))
+                    state = read_topic_state(
+                        client.sender, self._topic, Deadline.after(patience.ALARM)
+                    )
+                except BreakglassError as error:
+                    self.reason = str(error)
+                    self._blind(str(error))
+                    if client is not None:
+                        client.close()
+                        client = None
+                else:
+                    self.judge(state)
+            if client is not None:
+                client.close()
         except BaseException as error:  # noqa: BLE001 -- a thread ends here, `check` raises it
             self._failure = error
-
-    def _look_on(self) -> None:
-        client: ReadClient | None = None
-        while not self._stop.wait(EVERY_SECONDS):
-            try:
-                if client is None:
-                    client = self._access.client("breakglass-metastore-watch")
-                    client.describe(Deadline.after(patience.ALARM))
-                state = read_topic_state(client.sender, self._topic, Deadline.after(patience.ALARM))
-            except BreakglassError as error:
-                self.reason = str(error)
-                self._blind(str(error))
-                if client is not None:
-                    client.close()
-                    client = None
-            else:
-                self.judge(state)
-        if client is not None:
-            client.close()
 
     def _blind(self, reason: str) -> None:
         silent = self.blind_seconds

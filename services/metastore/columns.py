@@ -147,7 +147,9 @@ class CommandColumns(CommandBlock):
             returns = returns or b"\r" in lines
         broken = len(checks) != len(sizes)
         if broken:
-            checks = _checks(b"".join(pieces), sizes)
+            lines = b"".join(pieces)
+            ends = accumulate(sizes, initial=0)
+            checks = [crc32c(lines[start:end]) for start, end in pairwise(ends)]
         noted = Noted(
             self.offsets.tolist(),
             self.timestamps.tolist(),
@@ -158,12 +160,6 @@ class CommandColumns(CommandBlock):
             nulls,
         )
         return BlockFindings(noted, broken or returns or bool(nulls))
-
-
-def _checks(lines: bytes, sizes: Sequence[int]) -> list[int]:
-    """CRC-32C of each line, if some values contain line breaks."""
-    ends = accumulate(sizes, initial=0)
-    return [crc32c(lines[start:end]) for start, end in pairwise(ends)]
 
 
 def _between(spans: Spans, start: int, end: int) -> Spans:

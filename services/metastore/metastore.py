@@ -118,7 +118,17 @@ class Metastore:
                 self.sources, self.types, self.queries = {}, {}, {}
                 self.terminated = True
             elif key != MIGRATION:
-                self._set(command.statement)
+                try:
+                    words = [
+                        token.text
+                        for token in tokens(command.statement)
+                        if token.text not in (";", "=")
+                    ]
+                except InvalidStatement as error:
+                    raise InvalidCommand(str(error)) from None
+                if words[:2] != ["ALTER", "SYSTEM"] or len(words) != 4:
+                    raise InvalidCommand("it changes the cluster in a way that is not known")
+                self.settings[words[2]] = words[3]
         elif plan is not None:
             statement, ddl, query = plan
             if ddl is not None:
@@ -142,15 +152,6 @@ class Metastore:
             query.id for query in self.queries.values() if query.sink == name and not query.creates
         ]
         return tuple(sorted(readers)), tuple(sorted(writers))
-
-    def _set(self, statement: str) -> None:
-        try:
-            words = [token.text for token in tokens(statement) if token.text not in (";", "=")]
-        except InvalidStatement as error:
-            raise InvalidCommand(str(error)) from None
-        if words[:2] != ["ALTER", "SYSTEM"] or len(words) != 4:
-            raise InvalidCommand("it changes the cluster in a way that is not known")
-        self.settings[words[2]] = words[3]
 
     def _ddl(self, offset: int, ddl: Ddl, statement: str) -> None:
         kind, name, body = ddl

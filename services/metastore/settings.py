@@ -235,19 +235,23 @@ def read_server_config(path: Path, environ: Mapping[str, str] = os.environ) -> K
 
 
 def _remarks(properties: Properties) -> Iterator[str]:
-    ignored = [key for key in properties if not (key in TAKEN or _connects(key))]
+    ignored = [
+        key
+        for key in properties
+        if not (
+            key in TAKEN
+            or any(
+                key.startswith(prefix) and has_effect(key.removeprefix(prefix))
+                for prefix in PREFIXES
+            )
+        )
+    ]
     if ignored:
         yield f"{properties.name}: keys without effect here: {', '.join(ignored)}."
     for key in ignored:
         close = get_close_matches(key, TAKEN, 1, ALIKE)
         if close:
             yield f"{properties[key].origin}: {key} is not known. Is {close[0]} meant?"
-
-
-def _connects(key: str) -> bool:
-    return any(
-        key.startswith(prefix) and has_effect(key.removeprefix(prefix)) for prefix in PREFIXES
-    )
 
 
 FILE_MODE = 0o600

@@ -279,7 +279,12 @@ def read_group(prefix: bytes) -> Noted | None:
             _column(document[name], unknown=name == "t") for name in COLUMNS
         )
         headers = {
-            int(at): tuple([(str(name), _bytes(value)) for name, value in told])
+            int(at): tuple(
+                [
+                    (str(name), (None if value is None else base64.b64decode(value, validate=True)))
+                    for name, value in told
+                ]
+            )
             for at, told in document.get("h", {}).items()
         }
         nulls = {int(at): str(told) for at, told in document.get("z", {}).items()}
@@ -309,10 +314,6 @@ def _document(prefix: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text, validate=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from breakglass.services.errors import (
     Unreachable,
 )
 from breakglass.services.kafka.cluster.partitions import read_partitions
-from breakglass.services.kafka.cluster.settings import TOPIC_RESOURCE
+from breakglass.services.kafka.cluster.settings import MIN_ISR, TOPIC_RESOURCE
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
@@ -50,12 +50,12 @@ from breakglass.services.record_batches import Record
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.columns import CommandColumns
-    from breakglass.services.pipeline.batches.converting import FetchedBatches
+    from breakglass.services.pipeline.batches.reader import FetchedBatches
     from breakglass.services.pipeline.committed_log import CommittedLog
 
 PARTITION = 0
 RETENTION_TIME, RETENTION_BYTES, CLEANUP = "retention.ms", "retention.bytes", "cleanup.policy"
-WATCHED = (RETENTION_TIME, RETENTION_BYTES, CLEANUP)
+WATCHED = (RETENTION_TIME, RETENTION_BYTES, CLEANUP, MIN_ISR)
 
 SOURCES = {
     1: "topic",
@@ -523,7 +523,7 @@ def commands_in(fetched: FetchedBatches, start: int) -> Iterator[CommandColumns]
         MalformedMessage: the bytes are not record batches.
     """
     from breakglass.services.metastore.columns import CommandColumns
-    from breakglass.services.pipeline.batches.converting import columns_in
+    from breakglass.services.pipeline.batches.reader import columns_in
 
     for columns in columns_in(fetched, start, NO_END):
         yield CommandColumns.of(columns)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.report import (
+from breakglass.services.pipeline.backup_context import (
     BackupReport,
+    BackupRun,
     Generation,
     PartitionReport,
     TopicReport,

@@ -36,9 +36,16 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import LagAlarm
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.backup import OpenTopic, back_up, begun, opened
-from breakglass.services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
+from breakglass.services.pipeline.backup_context import (
+    BackupReport,
+    BackupRun,
+    Generation,
+    Meter,
+    Tell,
+    TopicReport,
+    repeating,
+)
 from breakglass.services.pipeline.batches.tasks import copy_by_tasks, divided, range_of
-from breakglass.services.pipeline.report import BackupReport, Generation, TopicReport
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import CopyStretch, WantedTopics, read_sources
 from breakglass.services.topic_backup.part import SegmentPart

@@ -229,7 +229,12 @@ class MappedSegment:
         Raises DamagedBackup, StorageError: the records cannot be read.
         """
         if self._segment.salvaged:
-            yield from self._salvaged(start, end)
+            low, high = np.searchsorted(self._entries[:, 0], [start, end])
+            for some in together(self._entries[low:high]) if low < high else ():
+                begin, stop = int(some[0, 1]), int(some[-1, 1] + some[-1, 2])
+                yield RecordRun(
+                    some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop]
+                )
             return
         try:
             found = self._cut(start, end)
@@ -238,12 +243,6 @@ class MappedSegment:
             found = self._cut(start, end)
         if found is not None:
             yield found
-
-    def _salvaged(self, start: int, end: int) -> Iterator[RecordRun]:
-        low, high = np.searchsorted(self._entries[:, 0], [start, end])
-        for some in together(self._entries[low:high]) if low < high else ():
-            begin, stop = int(some[0, 1]), int(some[-1, 1] + some[-1, 2])
-            yield RecordRun(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
 
     def _cut(self, start: int, end: int) -> RecordRun | None:
         entries = self._entries

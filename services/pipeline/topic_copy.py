@@ -19,11 +19,15 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import EpochHistory, Unknown
-from breakglass.services.pipeline.backup_context import BackupRun, repeating
+from breakglass.services.pipeline.backup_context import (
+    BackupRun,
+    PartitionReport,
+    TopicReport,
+    repeating,
+)
 from breakglass.services.pipeline.batches.tasks import copy_by_tasks, divided, range_of
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
 from breakglass.services.pipeline.part_writer import PartTarget
-from breakglass.services.pipeline.report import PartitionReport, TopicReport
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
     TO_BE_COPIED,

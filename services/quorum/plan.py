@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
 
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import (
-    MalformedInput,
-    Refused,
-    UnsupportedSchema,
-    UsageError,
-)
+from breakglass.services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
 from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
 from breakglass.services.quorum.data_folders import (

@@ -41,11 +41,7 @@ from breakglass.services.quorum.metadata_copy import (
     read_copy,
 )
 from breakglass.services.quorum.plan import Ask, QuorumPlan, look, plan_of, read_request
-from breakglass.services.quorum.records import (
-    encode_batch,
-    encode_control,
-    encode_record,
-)
+from breakglass.services.quorum.records import encode_batch, encode_control, encode_record
 from breakglass.services.record_batches import ControlType
 from breakglass.services.recovery.rescue.broker_folder import (
     EPOCHS,

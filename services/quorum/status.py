@@ -37,7 +37,7 @@ from breakglass.services.kafka.cluster.describe_cluster import (
     quorum_members,
 )
 from breakglass.services.kafka.cluster.settings import read_controllers
-from breakglass.services.kafka.replicas.epoch_ends import NO_SESSION
+from breakglass.services.kafka.replicas.list_offsets import NO_SESSION
 from breakglass.services.kafka.wire.connection import listens
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.reading import FetchRequest, FetchResponse

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
-from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
-from breakglass.services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, read_leader_ends
+from breakglass.services.kafka.replicas.list_offsets import (
+    DEBUGGING_REPLICA,
+    EpochAnswer,
+    read_epoch_ends,
+    read_leader_ends,
+)
 from breakglass.services.model import TopicPartition, Unknown, kafka_id
 from breakglass.services.quorum.metadata_copy import METADATA_FOLDER, meta_properties
 from breakglass.services.snapshot import ClusterSnapshot

@@ -33,7 +33,7 @@ from breakglass.services.guard.journal import (
     JournalView,
     list_journals,
 )
-from breakglass.services.guard.steps import FORGET_LEADERS, HOLD_ELECTIONS, PUT_SETTING_BACK
+from breakglass.services.guard.steps import FORGET_LEADERS, FREEZE_ELECTIONS, PUT_SETTING_BACK
 from breakglass.services.kafka.admin_client import TOPICS_A_REQUEST, SettingClient
 from breakglass.services.kafka.cluster.settings import (
     MIN_ISR,
@@ -70,7 +70,7 @@ from breakglass.services.recovery.triage import Triage, judge
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.words.inert import inert
 
-CHANGING = (HOLD_ELECTIONS, FORGET_LEADERS)
+CHANGING = (FREEZE_ELECTIONS, FORGET_LEADERS)
 
 
 @dataclass(frozen=True, slots=True)

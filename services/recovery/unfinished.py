@@ -7,7 +7,7 @@ happened: the cluster is asked, and the answer journalled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -471,6 +471,7 @@ class Resume:
 
     def _finish(self, found: Remains) -> Iterator[tuple[PartitionOutcome, ...]]:
         if found.done:
+            self._note_elected_elsewhere(found.done)
             yield found.done
         course = Course()
         if found.led:
@@ -478,9 +479,16 @@ class Resume:
             limits, observer = self.recovery.limits, self._observer
             targets = [part.target for part in found.led]
             confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
-            self._note(confirmations(self.survey.view, confirmed))
+            cut = self._cut_by_another(confirmed.values())
+            self._note(confirmations(self.survey.view, confirmed | cut))
+            self._note_elected_elsewhere((confirmed | cut).values())
             restored = self._restore(tuple(confirmed.values()), found.led)
-            led = climb(observer, restored, Deadline.after(limits.ladder))
+            led = tuple(
+                replace(cut[one.partition], order_restored=one.order_restored)
+                if one.partition in cut
+                else one
+                for one in climb(observer, restored, Deadline.after(limits.ladder))
+            )
             course.learn(led)
             yield led
         if found.targets:
@@ -490,6 +498,41 @@ class Resume:
             for batch in replace(self.recovery, rescue=rescue).run(found.targets, course):
                 # Where leaders are designated, an order written before is still to be put back.
                 yield self._still_written(self._restore(batch, found.offline), found.offline)
+
+    def _cut_by_another(
+        self, led: Iterable[PartitionOutcome]
+    ) -> dict[TopicPartition, PartitionOutcome]:
+        """The designees that lead with less than they had when it was agreed to.
+
+        A replica that led before them cut their logs.
+        """
+        targets = [one.target for one in led if one.result is RecoveryResult.ELECTED]
+        ends = self._observer.log_ends(targets)
+        found: dict[TopicPartition, PartitionOutcome] = {}
+        for target in targets:
+            end, agreed = ends.get(target.partition), target.log_end
+            if isinstance(end, int) and agreed is not None and end < agreed:
+                found[target.partition] = PartitionOutcome(
+                    target,
+                    RecoveryResult.ELECTED_ANOTHER,
+                    f"b{target.designee} leads now, after another replica that had less: its log "
+                    f"ends at {end:,}, and ended at {agreed:,} when this was agreed to. Look for "
+                    f"offsets from {end:,} on in rescues and log folders",
+                )
+        return found
+
+    def _note_elected_elsewhere(self, led: Iterable[PartitionOutcome]) -> None:
+        """Journal leaders that another client elected: a ledger settles their records by them."""
+        ours = {
+            partition
+            for step in self.survey.view.steps
+            if step.name in _ELECTIONS
+            for partition, outcome in step.outcomes.items()
+            if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN)
+        }
+        elsewhere = [one for one in led if one.succeeded and one.partition not in ours]
+        if elsewhere:
+            self.recovery.note("these have a leader that was not elected from here", elsewhere)
 
     def _still_written(
         self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]

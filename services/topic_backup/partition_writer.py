@@ -264,7 +264,13 @@ class PartitionWriter:
         if self._log is not None:
             self._log.sync()
         self._segment.sync()
-        self._sync_partition_index()
+        if not self._index_waiting:
+            return
+        content = bytes(self._index_waiting)
+        name = partition_index_name(self.partition.partition)
+        write_at(self._folder, name, self._index_size, [content])
+        self._index_size += len(content)
+        self._index_waiting.clear()
 
     def close(self) -> None:
         try:
@@ -315,15 +321,6 @@ class PartitionWriter:
         following = self._create(start_offset)
         self._closed.append(self._segment.summary())
         self._segment = following
-
-    def _sync_partition_index(self) -> None:
-        if not self._index_waiting:
-            return
-        content = bytes(self._index_waiting)
-        name = partition_index_name(self.partition.partition)
-        write_at(self._folder, name, self._index_size, [content])
-        self._index_size += len(content)
-        self._index_waiting.clear()
 
     def _open_log(self, committed: PartitionSummary | None) -> BatchLog:
         return BatchLog(

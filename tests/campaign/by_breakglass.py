@@ -17,14 +17,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.said import SaidPartition, elected, judged
-from breakglass.bookkeeping.saved import read_rescues
+from breakglass.bookkeeping.judge import SaidPartition, elected, judged, read_rescues
+from breakglass.bookkeeping.log_files import DiskReading, Name
 from breakglass.services.errors import LabError
 from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.incidents.incident import Happening, Way
 from breakglass.services.lab.incidents.wreck import Wreck
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.topics import reassign
 from breakglass.services.model import TopicPartition
 from tests.campaign.commands import Ran, Shell
@@ -32,7 +31,8 @@ from tests.campaign.sentences import TriageFacts
 from tests.lab.asking import reassign_code
 
 MOST_ROUNDS = 8
-TRANSACTIONS = "__transaction_state"
+COORDINATORS = ("__transaction_state", "__consumer_offsets")
+"""The transactions of a restore need both: progress is committed for a group."""
 COPY, CHECK = "copy first", "check first"
 BRINGING = ("start", COPY, CHECK, "reconnect", "await")
 FOLLOWS = "b{} is out of sync in"
@@ -127,7 +127,7 @@ class Operator:
     def put_back(self, names: Collection[Name]) -> list[Ran]:
         """Give these partitions what was saved of them, each record once."""
         # Without its coordinator a transaction cannot begin, and nobody can elect one.
-        lost = any(topic == TRANSACTIONS for topic, _ in self.wreck.offline())
+        lost = any(topic in COORDINATORS for topic, _ in self.wreck.offline())
         without = ("--no-transactions",) if lost else ()
         ran = []
         for folder in rescue_folders(self.shell.state / "rescue"):
@@ -275,6 +275,8 @@ class Operator:
         for partition in ran.document.get("partitions", ()):
             if partition["saved"]:
                 self.saved.add((partition["topic"], partition["partition"]))
+        if f"check the disk of b{broker} before it starts" in ran.err:
+            self._check(broker, CHECK)
         return [int(other) for other in FIRST.findall(ran.err)]
 
     def _cure(self, broker: int) -> None:
@@ -429,7 +431,7 @@ def bootstrap_of(wreck: Wreck) -> str:
     """The option that names the cluster; with one address, that of a broker that runs."""
     servers = wreck.cluster.bootstrap_servers
     if wreck.incident.one_address and wreck.awake:
-        servers = wreck.cluster.broker(min(wreck.awake)).address()
+        servers = str(wreck.cluster.broker(min(wreck.awake)).address())
     return f"--bootstrap-server={servers}"
 
 

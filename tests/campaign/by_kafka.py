@@ -18,11 +18,11 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from breakglass.bookkeeping.folders import Name
+from breakglass.bookkeeping.log_files import Name
 from breakglass.services.errors import LabError
 from breakglass.services.lab.controller_link import ControllerLink
+from breakglass.services.lab.distribution import LEADER_ELECTION, TOPICS, tool_command
 from breakglass.services.lab.incidents.wreck import Wreck
-from breakglass.services.lab.tools import LEADER_ELECTION, TOPICS, tool_command
 from tests.campaign.commands import Ran, Shell
 
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"

@@ -23,10 +23,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.judge import JudgeFinding, missing_records
-from breakglass.bookkeeping.log_files import NO_LOG, FolderLog, HeldRecord
-from breakglass.bookkeeping.saved import SavedRecord
+from breakglass.bookkeeping.judge import JudgeFinding, SavedRecord, missing_records
+from breakglass.bookkeeping.log_files import NO_LOG, DiskReading, FolderLog, HeldRecord, Name
 
 CUT = "cut by a return"
 MOST_NAMED = 3

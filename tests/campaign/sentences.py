@@ -10,10 +10,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.judge import JudgeFinding
-from breakglass.bookkeeping.log_files import NO_LOG
-from breakglass.bookkeeping.said import SaidPartition
+from breakglass.bookkeeping.judge import JudgeFinding, SaidPartition
+from breakglass.bookkeeping.log_files import NO_LOG, DiskReading, Name
 
 WORDS = re.compile(r"\b(whole|safe|nothing|identical|all|recovered|[\d,]+ records?)\b", re.I)
 RETURNING = re.compile(r"b(\d+): ([\d,]+) of ([\d,]+) comes? back whole( if )?")

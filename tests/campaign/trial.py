@@ -9,12 +9,17 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.judge import JudgeFinding, check_said
-from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord, digest
-from breakglass.bookkeeping.producer import Book
-from breakglass.bookkeeping.saved import SavedRecord, read_rescues
-from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
+from breakglass.bookkeeping.judge import JudgeFinding, SavedRecord, check_said, read_rescues
+from breakglass.bookkeeping.log_files import (
+    NO_LOG,
+    DamagedLog,
+    DiskReading,
+    FolderLog,
+    HeldRecord,
+    Name,
+    digest,
+)
+from breakglass.bookkeeping.producer import Book, ClusterState, changes, read_cluster
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.lab.incidents.incident import LabIncident, Way

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Listener
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.settings import command_topic

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
+from scripts import cli_reference
 from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, granted
 from tests.kit.program import Ended, breakglass
 
@@ -69,3 +70,12 @@ def _rows() -> Iterator[Needs]:
             commands, *cells = row.groups()
             needs = [tuple(re.findall(r"[A-Z_]+", cell)) for cell in cells]
             yield from (Needs(command, *needs) for command in re.findall(r"`([^`]+)`", commands))
+
+
+def asking_commands() -> set[str]:
+    """The commands that ask a cluster."""
+    return {
+        command.command_path.removeprefix("breakglass ")
+        for command in cli_reference.commands()
+        if any(option.name == "bootstrap_server" for option in command.command.params)
+    }

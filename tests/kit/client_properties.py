@@ -4,8 +4,13 @@ import os
 from pathlib import Path
 
 from breakglass.services.lab.layout import ClusterLayout
-from breakglass.services.lab.properties import render
-from breakglass.services.lab.security import PLAIN, PLAIN_MODULE, lab_password, security_folder
+from breakglass.services.lab.properties import (
+    PLAIN,
+    PLAIN_MODULE,
+    lab_password,
+    render,
+    security_folder,
+)
 
 
 def client_properties(

@@ -34,12 +34,12 @@ from kafka.protocol.consumer import (
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
+    PAST_EVERY_LOG,
 )
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.answers import by_topic

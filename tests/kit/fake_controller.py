@@ -18,7 +18,7 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from breakglass.services.lab.proxy.rewriting import refusal
+from breakglass.services.lab.rewriting import refusal
 from breakglass.services.model import PartitionState, TopicPartition
 from tests.kit.fake_broker import HangUp, Reply
 from tests.kit.fake_cluster import FakeCluster

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Listener
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.topics import create_topic, elect_preferred, reassign, wait_in_sync
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.model import TopicPartition

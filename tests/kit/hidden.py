@@ -13,9 +13,8 @@ from pathlib import Path
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
-from breakglass.services.lab.properties import render
-from breakglass.services.lab.proxy.proxy import Proxy
-from breakglass.services.lab.security import SUPER_USER
+from breakglass.services.lab.properties import SUPER_USER, render
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.session import ReadAccess
 from tests.unit.connection.certificates import Identity
 

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.layout import free_ports
 from breakglass.services.topic_backup.store.blobs import Blobs
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 

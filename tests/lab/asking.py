@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.segments import DiskLog, read_log
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
 from tests.kit.commits import commit_offsets
 from tests.kit.waiting import DEADLINE_SECONDS
 
@@ -144,6 +144,54 @@ def lab_consumer(cluster: Cluster, group: str, **settings: Any) -> Iterator[Cons
     quick = {"enable.auto.commit": False, "fetch.wait.max.ms": 10}
     with closing(Consumer({**servers, **quick, **told}, logger=NO_LOG)) as found:
         yield found
+
+
+def transactional(cluster: Cluster, transactional_id: str, **settings: Any) -> Producer:
+    """A producer that may begin transactions and comes in as the lab itself does."""
+    told = {name.replace("_", "."): value for name, value in settings.items()}
+    servers = {"bootstrap.servers": cluster.lab_bootstrap, "transactional.id": transactional_id}
+    producer = Producer({**servers, **told}, logger=NO_LOG)
+    producer.init_transactions(ANSWER_SECONDS)
+    return producer
+
+
+def delete_topic(cluster: Cluster, topic: str) -> None:
+    """Delete *topic*, and wait until brokers no longer know it."""
+    from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
+
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)], timeout_ms=10_000
+    )
+    answer = cluster.command(request, DeleteTopicsResponse)
+    assert [response.error_code for response in answer.responses] == [0]
+    cluster.wait_until(
+        lambda: topic not in {state.partition.topic for state in cluster.partitions()},
+        f"{topic} to be gone",
+    )
+
+
+def cut_head(cluster: Cluster, partition: TopicPartition, offset: int) -> PartitionState:
+    """Delete what lies before *offset*; back when every replica in sync begins there."""
+    from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
+
+    state = cluster.partition(partition.topic, partition.partition)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    wanted = topic.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
+    request = DeleteRecordsRequest(
+        topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
+    )
+    answer = cluster.read(
+        lambda node: node.ask(request, DeleteRecordsResponse), via=state.leader, timeout=10.0
+    )
+    assert answer.topics[0].partitions[0].error_code == 0
+    cluster.wait_until(
+        lambda: all(
+            list_offset(cluster, broker, partition, EARLIEST).offset == offset
+            for broker in state.isr
+        ),
+        f"{partition} to begin at {offset}",
+    )
+    return state
 
 
 def messages(

@@ -1,5 +1,6 @@
 """Real clusters for tests: one that stays whole, and fresh ones to damage."""
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, Unpack
@@ -19,6 +20,12 @@ __all__ = [
     "spark",
     "whole_broker",
 ]
+
+
+@pytest.fixture
+def topic() -> str:
+    """The name for a topic of this test's own."""
+    return f"topic-{uuid.uuid4().hex[:8]}"
 
 
 class FreshCluster(Protocol):

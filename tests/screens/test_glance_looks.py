@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.journal.ledger import LedgerScreen, MadeLedger
+from breakglass.screens.journal import LedgerScreen, MadeLedger
 from breakglass.screens.overview import BrokerDetails
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import Unknown

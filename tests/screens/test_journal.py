@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.journal.screen import JournalScreen, StoryScreen
+from breakglass.screens.journal import JournalScreen, LedgerScreen, StoryScreen
 from breakglass.screens.messages import ResumeAsked
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import TimedOut

@@ -21,7 +21,7 @@ from breakglass.console.help import HelpedCommand, HelpedGroup
 from scripts import cli_reference, links, manual, site
 from tests.campaign import report, results
 from tests.kit.access import Operation
-from tests.kit.acl_page import needs_of_commands
+from tests.kit.acl_page import asking_commands, needs_of_commands
 from tests.kit.extent import missing
 
 if TYPE_CHECKING:
@@ -165,13 +165,8 @@ def test_the_page_of_the_campaign_is_what_its_results_say() -> None:
 
 
 def test_the_page_of_acls_has_a_row_for_every_command_that_asks_a_cluster() -> None:
-    asking = {
-        command.command_path.removeprefix("breakglass ")
-        for command in cli_reference.commands()
-        if any(option.name == "bootstrap_server" for option in command.command.params)
-    }
     needs = needs_of_commands()
-    assert set(needs) == asking
+    assert set(needs) == asking_commands()
     asked = {word for need in needs.values() for word in (*need.topic, *need.cluster, *need.group)}
     assert asked <= Operation.__members__.keys()
 

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from breakglass.screens.refreshing import as_ours
 from breakglass.services import extras
 from breakglass.services.errors import MissingExtra
-from breakglass.services.extras import EXTRAS, in_vain
+from breakglass.services.extras import EXTRAS
 from tests.kit.bare_environment import BareEnvironment
 from tests.kit.program import Ended
 
@@ -106,11 +106,6 @@ def test_extras_are_those_of_the_project_with_all_that_they_bring() -> None:
         assert all(packages & set(EXTRAS[extra]) for packages in brought), extra
 
 
-def test_what_no_extra_brings_is_no_missing_extra() -> None:
-    assert in_vain(ModuleNotFoundError("No module named 'gone'", name="gone")) is None
-    assert in_vain(ImportError("cannot import name")) is None
-
-
 def test_a_screen_tells_of_the_extra_too() -> None:
     error = ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
     assert isinstance(as_ours(error, "this step ended unexpectedly"), MissingExtra)
@@ -133,7 +128,3 @@ def test_the_command_is_that_of_what_installed_this_and_keeps_the_other_extras(
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(extras, "lacking", lambda extra: () if extra == "web" else ("one",))
     assert extras.how_to_install("s3") == command.format("breakglass[s3,web]")
-
-
-def test_in_a_checkout_the_command_makes_its_environment() -> None:
-    assert extras.how_to_install("s3") == f"make -C {ROOT} setup"

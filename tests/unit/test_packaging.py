@@ -99,7 +99,6 @@ APART = {
     "services/checkpoint/metrics.py": {"core", "web"},
     "services/class_data.py": {"core", "lab", "pipeline"},
     "services/lab": {"core", "lab"},
-    "services/maven": {"core", "lab"},
     "services/metastore/columns.py": {"core", "pipeline"},
     "services/monitoring": {"core", "web"},
     "services/pipeline": {"core", "pipeline"},

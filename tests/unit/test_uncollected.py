@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from breakglass.services.uncollected import MANY, uncollected
+from breakglass.services.quick_values import MANY, uncollected
 
 
 @pytest.fixture(autouse=True)

@@ -71,12 +71,3 @@ def test_an_exporter_that_listens_says_so_though_its_cluster_is_down(tmp_path: P
                 assert systemd.recv(100) == b"READY=1"
             finally:
                 exporter.terminate()
-
-
-def test_a_program_that_systemd_did_not_start_tells_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    say_ready()
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
-    say_ready()

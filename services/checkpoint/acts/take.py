@@ -20,14 +20,13 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
 from breakglass.services.checkpoint.kafka.logs import nothing_to_process, read_logs
+from breakglass.services.checkpoint.kafka.owners import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics
 from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
 from breakglass.services.checkpoint.promises import WantedCheckpoint
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import NotHigher, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level, TakeDocument
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from breakglass.services.checkpoint.kafka.evidence import evidence_of, require_uncompacted
-from breakglass.services.checkpoint.kafka.groups import drained, read_by, read_named_groups
 from breakglass.services.checkpoint.kafka.logs import (
     Ends,
     Lineages,
@@ -29,7 +28,14 @@ from breakglass.services.checkpoint.kafka.logs import (
     read_logs,
     settled,
 )
-from breakglass.services.checkpoint.kafka.owners import await_owners, topic_ids, with_states
+from breakglass.services.checkpoint.kafka.owners import (
+    await_owners,
+    drained,
+    read_by,
+    read_named_groups,
+    topic_ids,
+    with_states,
+)
 from breakglass.services.checkpoint.kafka.topics import (
     NO_LEADER,
     Histories,

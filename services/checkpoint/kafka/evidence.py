@@ -255,13 +255,28 @@ def read_groups(
 def _groups_now(
     client: ReadClient, partitions: Sequence[TopicPartition], deadline: Deadline
 ) -> dict[str, _Seen]:
+    from breakglass.services.kafka.wire.messages.reading import (
+        ListGroupsRequest,
+        ListGroupsResponse,
+    )
+
     topics = {partition.topic for partition in partitions}
     found: dict[str, _Seen] = {}
     for broker in client.describe(deadline).brokers:
         if broker.fenced is True:
             continue
         committed = _committed(client, broker.id, partitions, deadline)
-        listed = _listed(client, broker.id, deadline)
+        answer = client.sender.call(broker.id, ListGroupsRequest(), ListGroupsResponse, deadline)
+        if answer.error_code:
+            raise cluster_error(answer.error_code, "listing groups", "DESCRIBE on the groups")
+        listed = {
+            group.group_id: _Seen(
+                (getattr(group, "group_type", "") or NOT_KNOWN).lower(),
+                group.protocol_type or "",
+                getattr(group, "group_state", "") or NOT_KNOWN,
+            )
+            for group in answer.groups
+        }
         for partition, offsets in committed.items():
             for group in offsets.keys() & listed.keys():
                 listed[group].topics.add(partition.topic)
@@ -286,25 +301,6 @@ def _committed(
     if found.hidden:
         return {}
     raise groups_unread(broker, found.offsets.reason)
-
-
-def _listed(client: ReadClient, broker: int, deadline: Deadline) -> dict[str, _Seen]:
-    from breakglass.services.kafka.wire.messages.reading import (
-        ListGroupsRequest,
-        ListGroupsResponse,
-    )
-
-    answer = client.sender.call(broker, ListGroupsRequest(), ListGroupsResponse, deadline)
-    if answer.error_code:
-        raise cluster_error(answer.error_code, "listing groups", "DESCRIBE on the groups")
-    return {
-        group.group_id: _Seen(
-            (getattr(group, "group_type", "") or NOT_KNOWN).lower(),
-            group.protocol_type or "",
-            getattr(group, "group_state", "") or NOT_KNOWN,
-        )
-        for group in answer.groups
-    }
 
 
 def _assigned(

@@ -18,7 +18,6 @@ from breakglass.services.checkpoint.kafka.control import (
     stamp_of,
     take_record,
 )
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import (
     Ends,
     Logs,
@@ -30,6 +29,7 @@ from breakglass.services.checkpoint.kafka.logs import (
     settled,
     write_control,
 )
+from breakglass.services.checkpoint.kafka.owners import read_named_groups
 from breakglass.services.checkpoint.promises import WantedCheckpoint, require_declared
 from breakglass.services.checkpoint.protocol.lineage import (
     FlowCycle,
@@ -38,8 +38,11 @@ from breakglass.services.checkpoint.protocol.lineage import (
     diverged,
     reading_order,
 )
-from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
+from breakglass.services.checkpoint.protocol.values import (
+    NO_CHECKPOINT,
+    Acknowledge,
+    CheckpointState,
+)
 from breakglass.services.checkpoint.store.documents import (
     GroupPolicy,
     Level,

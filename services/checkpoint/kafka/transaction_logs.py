@@ -31,7 +31,7 @@ from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TRANSACTION_STATE, TopicPartition
-from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
+from breakglass.services.pipeline.batches.reader import FetchedBatches, records_of
 from breakglass.services.pipeline.batches.table import NotByColumns
 from breakglass.services.pipeline.batches.tasks import LogRange, fetches_in
 from breakglass.services.record_batches import (

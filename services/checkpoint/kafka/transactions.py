@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import Ends, Logs, read_ends, read_logs, settled
+from breakglass.services.checkpoint.kafka.owners import read_named_groups
 from breakglass.services.checkpoint.kafka.transaction_logs import (
     CommitRow,
     HistoryReader,

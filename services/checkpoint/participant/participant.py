@@ -33,9 +33,13 @@ from breakglass.services.checkpoint.kafka.control import (
     stamp_of,
     stamped,
 )
-from breakglass.services.checkpoint.protocol import participant as protocol
-from breakglass.services.checkpoint.protocol.participant import CheckpointState, replay
-from breakglass.services.checkpoint.protocol.values import CheckpointRecord, Intent
+from breakglass.services.checkpoint.protocol import values as protocol
+from breakglass.services.checkpoint.protocol.values import (
+    CheckpointRecord,
+    CheckpointState,
+    Intent,
+    replay,
+)
 from breakglass.services.errors import BreakglassError, ClusterError, Unreachable, UsageError
 from breakglass.services.model import TopicPartition
 

@@ -1,4 +1,4 @@
-"""The records, copies and statuses of checkpoints, and the rules by which a worker changes them.
+"""The values of checkpoints, and what the owner of a partition and the coordinator do with them.
 
 A checkpoint is a logical point in time that its id names. It has one position in each partition;
 the copies of a partition up to that position, one by each node that copied, are the partition's
@@ -6,13 +6,24 @@ backup. ZEP-008 defines the terms and rules.
 
 Each node writes only its own copies. A failure is final; the verdict on a partition overrides all
 its copies, because an isolated worker may still complete its own copy.
+
+The owner's part is pure state transitions of the BCS algorithm. Each takes the partition's state
+and an event, and returns the required actions, in order. `receive` and `process_create` are the
+ZEP's two steps, for logs to which only the owner writes. On Kafka a sender writes to the log
+directly, so the record that carries an id is both message and command: `read` combines the two
+steps, and participants call it for each record.
+
+The coordinator asks every partition for a checkpoint until each has started. After a crash only the
+record of received answers is lost: the next coordinator asks all partitions again, and each answers
+that it has already started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeAlias
 
 NO_CHECKPOINT = 0
 """The id before the first checkpoint; real ids are greater."""
@@ -216,4 +227,180 @@ def unfinished(backups: Iterable[tuple[int, PartitionBackup]], last: int) -> tup
         if id <= last
         and backup.failure is None
         and all(copy.status is not Status.COMPLETED for copy in backup.copies)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointState:
+    """The last checkpoint of a partition."""
+
+    id: int = NO_CHECKPOINT
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AppendCreate:
+    """Append ``checkpoint:create`` of this id to the partition's log."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendCommand:
+    """Append the received command; skipped if an append before it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeCopy:
+    """Start to copy the partition up to this position, without waiting for the copy."""
+
+    checkpoint: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendFollowUp:
+    """Append this event, which follows the command."""
+
+    record: CheckpointRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Answer the client that requested the checkpoint, if there is a client."""
+
+    checkpoint: int
+    state: CheckpointState
+    """The partition's last checkpoint: the requested or a later checkpoint."""
+    started: bool
+    """False: an earlier request or a message has already started it."""
+
+
+Arrival: TypeAlias = AppendCreate | AppendCommand
+Effect: TypeAlias = TakeCopy | AppendFollowUp | Acknowledge
+
+
+def receive(state: CheckpointState, id: int) -> tuple[Arrival, ...]:
+    """A command arrives from another partition that had checkpoint *id* when it sent the command.
+
+    This is the forced checkpoint: its record precedes the command, so that the checkpoint contains
+    the command only if it contains the sender's part too.
+    """
+    if state.id < id:
+        return (AppendCreate(id), AppendCommand())
+    return (AppendCommand(),)
+
+
+def process_create(
+    state: CheckpointState, command: CheckpointRecord
+) -> tuple[CheckpointState, tuple[Effect, ...]]:
+    """The partition processes a ``checkpoint:create``.
+
+    The copy starts before the event is written: if the owner dies in between, its successor
+    processes the command again, and no event exists without a copy.
+    """
+    if state.id >= command.id:
+        ignored = CheckpointRecord(Intent.IGNORED, state.id, state.position)
+        answer = Acknowledge(command.id, state, started=False)
+        return state, (AppendFollowUp(ignored), answer)
+    after = CheckpointState(command.id, command.position)
+    created = CheckpointRecord(Intent.CREATED, after.id, after.position)
+    return after, (
+        TakeCopy(after.id, after.position),
+        AppendFollowUp(created),
+        Acknowledge(command.id, after, started=True),
+    )
+
+
+def read(
+    state: CheckpointState, id: int, position: int
+) -> tuple[CheckpointState, tuple[Effect, ...]]:
+    """A record that carries *id* is read from the log; everything before *position* is processed.
+
+    The actions precede the processing of the record (H3): its outputs carry the id of the state
+    that is returned.
+    """
+    state_after, effects = state, tuple[Effect, ...]()
+    for arrival in receive(state, id):
+        if isinstance(arrival, AppendCreate):
+            command = CheckpointRecord(Intent.CREATE, arrival.checkpoint, position)
+            state_after, effects = process_create(state, command)
+    return state_after, effects
+
+
+def replay(state: CheckpointState, event: CheckpointRecord) -> CheckpointState:
+    """A new owner reads a former owner's event: it takes no copy."""
+    if event.intent is Intent.CREATED and event.id > state.id:
+        return CheckpointState(event.id, event.position)
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class NotHigher:
+    """The id is not greater than all earlier ids."""
+
+    requested: int
+    latest: int
+
+    @property
+    def message(self) -> str:
+        """The message in Zeebe's words."""
+        return (
+            f"Requested backup has id {self.requested}. The latest backup has id {self.latest}. "
+            "A backupId is an integer and must be greater than the ID of previous backups that "
+            "are completed, failed, or deleted. Zeebe does not take two backups with the same "
+            "ids."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """A checkpoint request in progress."""
+
+    id: int
+    partitions: tuple[int, ...]
+    started: frozenset[int] = frozenset()
+    superseded: int | None = None
+    """The greatest id that a partition had already passed when it was asked."""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The partitions that have not answered; to be asked first and again."""
+        return tuple(partition for partition in self.partitions if partition not in self.started)
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the client may receive the answer that the checkpoint has started."""
+        return not self.missing and self.superseded is None
+
+    @property
+    def refusal(self) -> NotHigher | None:
+        """The answer for the client instead: a partition saw a greater id before this one."""
+        return None if self.superseded is None else NotHigher(self.id, self.superseded)
+
+
+def take(id: int, partitions: Sequence[int], seen: Iterable[int]) -> Take | NotHigher:
+    """Begin with a new id, which must be greater than all of *seen*: deleted and failed too."""
+    latest = max(seen, default=0)
+    if id <= latest:
+        return NotHigher(id, latest)
+    return Take(id, tuple(partitions))
+
+
+def acknowledge(take: Take, partition: int, answer: Acknowledge) -> Take:
+    """A partition has answered; repeated answers and answers to another take change nothing."""
+    if answer.checkpoint != take.id or partition not in take.partitions:
+        return take
+    if answer.state.id > take.id:
+        greatest = max(take.superseded or 0, answer.state.id)
+        return replace(take, superseded=greatest)
+    return replace(take, started=take.started | {partition})
+
+
+def status(partitions: Sequence[int], backups: Iterable[PartitionBackup]) -> Status:
+    """The status of a checkpoint of these *partitions*, from the known backups of each."""
+    known = {backup.partition: backup for backup in backups}
+    return checkpoint_status(
+        partition_status(known.get(partition, PartitionBackup(partition)))
+        for partition in partitions
     )

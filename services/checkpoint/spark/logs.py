@@ -38,7 +38,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun
-from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
+from breakglass.services.pipeline.batches.reader import FetchedBatches, records_of
 from breakglass.services.pipeline.batches.tasks import (
     LogRange,
     Ranges,

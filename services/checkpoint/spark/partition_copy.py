@@ -35,10 +35,9 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.errors import ClusterError, EvidenceChanged, TimedOut
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.pipeline.backup import jobs
-from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.backup_context import BackupRun, PartitionReport, TopicReport
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.part_writer import Budget, PartTarget, copy_chosen, copy_exactly
-from breakglass.services.pipeline.report import PartitionReport, TopicReport
 from breakglass.services.pipeline.source import (
     CopyStretch,
     PartitionSource,

@@ -51,7 +51,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.restore.groups import require_no_members
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
-from breakglass.services.pipeline.restore.planned import (
+from breakglass.services.pipeline.restore.options import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
@@ -425,7 +425,23 @@ def complete(
     known = read_control(client, control_topic, deadline) or Control()
     wholes = []
     for topic in sorted(plan.targets):
-        whole = _whole(client, plan, topic)
+        folder = plan.state_folders[topic]
+        state = read_state(folder)
+        if state is None:
+            raise StorageError(
+                f"{folder}: nothing is known of the restore there: name by --progress the folder "
+                "that it was begun with."
+            )
+        copies = tuple(copy for copy in plan.copies if copy.topic == topic)
+        maps = {
+            copy.number: OffsetMap(
+                read_log(state.log_of(copy.number)).runs,
+                copy.stored(),
+                state.spans.get(copy.number, ()),
+            )
+            for copy in copies
+        }
+        whole = _Whole(_read(client, state), state, copies, maps)
         before = known.restored.get(whole.topic_id)
         if before is None or before.id != plan.found.id:
             wholes.append(whole)
@@ -442,26 +458,6 @@ def complete(
     for record in _records(wholes, known, plan.found.id):
         write_control(client, markers, control_topic, record, Deadline.after(patience.JOB))
     return {}
-
-
-def _whole(client: ReadClient, plan: CheckpointPlan, topic: str) -> _Whole:
-    folder = plan.state_folders[topic]
-    state = read_state(folder)
-    if state is None:
-        raise StorageError(
-            f"{folder}: nothing is known of the restore there: name by --progress the folder that "
-            "it was begun with."
-        )
-    copies = tuple(copy for copy in plan.copies if copy.topic == topic)
-    maps = {
-        copy.number: OffsetMap(
-            read_log(state.log_of(copy.number)).runs,
-            copy.stored(),
-            state.spans.get(copy.number, ()),
-        )
-        for copy in copies
-    }
-    return _Whole(_read(client, state), state, copies, maps)
 
 
 def _read(client: ReadClient, state: RestoreState) -> TopicSource:

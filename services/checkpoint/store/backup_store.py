@@ -20,9 +20,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.protocol import coordinator, values
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT, CopyId, Status, may_become
+from breakglass.services.checkpoint.protocol import values
+from breakglass.services.checkpoint.protocol.values import (
+    NO_CHECKPOINT,
+    CopyId,
+    NotHigher,
+    Status,
+    may_become,
+)
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
@@ -434,7 +439,7 @@ class BackupStore:
         known = [*ids, *seen]
         if take.id in ids and self._is_of(name, take.request):
             return self._overtaken(take.id, max(known))
-        found = coordinator.take(take.id, (), known)
+        found = values.take(take.id, (), known)
         if isinstance(found, NotHigher):
             return found
         if not self._files.create(name, take) and not self._is_of(name, take.request):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from breakglass.services.checkpoint.protocol import coordinator
+from breakglass.services.checkpoint.protocol import values
 from breakglass.services.checkpoint.protocol.values import (
     Copy,
     CopyId,
@@ -183,7 +183,7 @@ class StoredCheckpoint:
         if self.failure:
             return Status.FAILED
         backups = [partition.backup for partition in self.partitions]
-        return coordinator.status([partition.number for partition in self.partitions], backups)
+        return values.status([partition.number for partition in self.partitions], backups)
 
     @property
     def created_at_ms(self) -> int | None:

@@ -212,12 +212,24 @@ def committed_offset(
 def _group_offset_ask(
     sender: Sender, group: str, partition: TopicPartition, deadline: Deadline
 ) -> int | None:
-    from kafka.protocol.consumer import OffsetFetchResponse
+    from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
     coordinator = find_coordinator(sender, group, deadline)
+    # Up to version 7 a request has one group, from version 8 on a list of groups.
+    wanted = OffsetFetchRequest.OffsetFetchRequestGroup
+    number = [partition.partition]
+    alone = OffsetFetchRequest.OffsetFetchRequestTopic(
+        name=partition.topic, partition_indexes=number
+    )
+    among = wanted.OffsetFetchRequestTopics(name=partition.topic, partition_indexes=number)
     answer = sender.call(
         coordinator,
-        _request(group, partition),
+        OffsetFetchRequest(
+            group_id=group,
+            topics=[alone],
+            groups=[wanted(group_id=group, topics=[among], member_id=None, member_epoch=-1)],
+            require_stable=False,
+        ),
         OffsetFetchResponse,
         deadline,
         max_version=NAMED_VERSION,
@@ -233,24 +245,6 @@ def _group_offset_ask(
     if code:
         raise cluster_error(code, f"reading group {group}", f"READ on group {group}")
     return None if place is None or place.committed_offset == NONE else int(place.committed_offset)
-
-
-def _request(group: str, partition: TopicPartition) -> Any:
-    """A request for one group: up to version 7 the only group, from version 8 a list of groups."""
-    from kafka.protocol.consumer import OffsetFetchRequest
-
-    wanted = OffsetFetchRequest.OffsetFetchRequestGroup
-    number = [partition.partition]
-    alone = OffsetFetchRequest.OffsetFetchRequestTopic(
-        name=partition.topic, partition_indexes=number
-    )
-    among = wanted.OffsetFetchRequestTopics(name=partition.topic, partition_indexes=number)
-    return OffsetFetchRequest(
-        group_id=group,
-        topics=[alone],
-        groups=[wanted(group_id=group, topics=[among], member_id=None, member_epoch=-1)],
-        require_stable=False,
-    )
 
 
 WITHOUT_MEMBERS = frozenset({"Empty", "Dead", ""})

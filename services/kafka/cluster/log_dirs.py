@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,17 +126,8 @@ def read_log_dirs(
                 copies[key] = replace(held, future=True, behind=one.offset_lag)
             else:
                 logs[key] = held
-    return _together(logs, copies)
-
-
-def _together(
-    logs: Mapping[TopicPartition, LogDir], copies: Mapping[TopicPartition, LogDir]
-) -> dict[TopicPartition, LogDir]:
-    """Each log with its copy; a copy without its log has no lag.
-
-    The broker reports INVALID_OFFSET_LAG, -1, for a copy without its log. For a copy with its log,
-    -1 would mean that the copy is ahead (ReplicaManager.getLogEndOffsetLag).
-    """
+    # The broker reports INVALID_OFFSET_LAG, -1, for a copy without its log. For a copy with its
+    # log, -1 would mean that the copy is ahead (ReplicaManager.getLogEndOffsetLag).
     found = {key: replace(held, copy=copies.get(key)) for key, held in logs.items()}
     for key, copy in copies.items():
         if key not in found:

@@ -112,12 +112,34 @@ def read_open_transactions(
     found: list[OpenTransaction] = []
     try:
         for leader, partitions in sorted(held.items()):
-            found += _on_leader(sender, leader, partitions, deadline)
+            unasked = Unknown("its coordinator was not asked")
+            found += [
+                OpenTransaction(
+                    partition,
+                    producer.producer_id,
+                    producer.producer_epoch,
+                    producer.current_txn_start_offset,
+                    producer.last_timestamp,
+                    unasked,
+                    producer.coordinator_epoch,
+                    last_sequence=producer.last_sequence,
+                )
+                for partition, producer in _producers_on(sender, leader, partitions, deadline)
+                if producer.current_txn_start_offset >= 0
+            ]
     except BreakglassError as error:
         return Unknown(str(error))
-    told = _listed(
-        sender, {transaction.producer_id for transaction in found}, coordinators, deadline
-    )
+    producers = {transaction.producer_id for transaction in found}
+    listed: dict[int, _Told] = {}
+    unread: Unknown | None = None
+    for broker in coordinators if producers else ():
+        answer = _list_on(sender, broker, producers, deadline)
+        if isinstance(answer, Unknown):
+            # An error of one coordinator does not stop the others.
+            unread = unread or answer
+        else:
+            listed.update(answer)
+    told = _Listed(listed, unread)
     return tuple(
         _coordinated(sender, transaction, told, deadline)
         for transaction in sorted(found, key=lambda one: (one.partition, one.start_offset))
@@ -127,6 +149,8 @@ def read_open_transactions(
 def _coordinated(
     sender: Sender, one: OpenTransaction, told: _Listed, deadline: Deadline
 ) -> OpenTransaction:
+    from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+
     listed = told.producers.get(one.producer_id)
     if listed is None:
         return replace(one, coordinator_state=told.unread or "")
@@ -134,8 +158,6 @@ def _coordinated(
     if listed.state not in UNDER_WAY:
         return one
     # The transaction *one* with what its coordinator describes of it (KIP-664).
-    from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
-
     request = DescribeTransactionsRequest(transactional_ids=[listed.transactional_id])
     try:
         answer = sender.call(listed.broker, request, DescribeTransactionsResponse, deadline)
@@ -202,26 +224,6 @@ def ended_beside(
     return ended
 
 
-def _on_leader(
-    sender: Sender, leader: int, partitions: list[TopicPartition], deadline: Deadline
-) -> list[OpenTransaction]:
-    unasked = Unknown("its coordinator was not asked")
-    return [
-        OpenTransaction(
-            partition,
-            producer.producer_id,
-            producer.producer_epoch,
-            producer.current_txn_start_offset,
-            producer.last_timestamp,
-            unasked,
-            producer.coordinator_epoch,
-            last_sequence=producer.last_sequence,
-        )
-        for partition, producer in _producers_on(sender, leader, partitions, deadline)
-        if producer.current_txn_start_offset >= 0
-    ]
-
-
 def _producers_on(
     sender: Sender, leader: int, partitions: list[TopicPartition], deadline: Deadline
 ) -> list[tuple[TopicPartition, Any]]:
@@ -258,21 +260,6 @@ def _active(partition: TopicPartition, answer: Any) -> Any:
         told = describe_error(answer.error_code, answer.error_message)
         raise ClusterError(f"transactions of {partition} could not be read ({told}): ask again")
     return answer.active_producers
-
-
-def _listed(
-    sender: Sender, producers: set[int], coordinators: Iterable[int], deadline: Deadline
-) -> _Listed:
-    """What *coordinators* list about *producers*; an error of one does not stop the others."""
-    told: dict[int, _Told] = {}
-    unread: Unknown | None = None
-    for broker in coordinators if producers else ():
-        answer = _list_on(sender, broker, producers, deadline)
-        if isinstance(answer, Unknown):
-            unread = unread or answer
-        else:
-            told.update(answer)
-    return _Listed(told, unread)
 
 
 def _list_on(

@@ -18,9 +18,14 @@ from typing import Any
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
-from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
 from breakglass.services.kafka.replicas.limits import Allowance
-from breakglass.services.kafka.replicas.list_offsets import LATEST, ListedOffset, list_offsets
+from breakglass.services.kafka.replicas.list_offsets import (
+    FUTURE_REPLICA,
+    LATEST,
+    NO_SESSION,
+    ListedOffset,
+    list_offsets,
+)
 from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
     CORRUPT_MESSAGE,
@@ -351,11 +356,34 @@ class ContentsReader:
         self, readings: Sequence[LogReading], deadline: Deadline
     ) -> Mapping[TopicPartition, Any]:
         """The broker's answer by partition; empty while the broker throttles this user."""
-        from breakglass.services.kafka.wire.messages.reading import FetchResponse
+        from breakglass.services.kafka.wire.messages.reading import FetchRequest, FetchResponse
+
+        topic_class = FetchRequest.FetchTopic
+        asked = {reading.log.partition: reading for reading in readings}
+
+        def topic(name: str, held: list[TopicPartition]) -> Any:
+            return topic_class(
+                topic=name,
+                partitions=[
+                    topic_class.FetchPartition(
+                        partition=partition.partition,
+                        fetch_offset=asked[partition].position,
+                        partition_max_bytes=asked[partition].wanted_bytes,
+                    )
+                    for partition in held
+                ],
+            )
 
         answer = self._sender.call(
             self._broker,
-            _request(readings),
+            FetchRequest(
+                replica_id=FUTURE_REPLICA,
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=ANSWER_BYTES,
+                session_epoch=NO_SESSION,
+                topics=by_topic(asked, topic),
+            ),
             FetchResponse,
             deadline.sooner(patience.CHUNK),
             lane=LANE,
@@ -445,32 +473,3 @@ def _together(left: deque[LogReading]) -> Iterator[LogReading]:
         if following.alone:
             return
         room, first = room - following.wanted_bytes, False
-
-
-def _request(readings: Sequence[LogReading]) -> Any:
-    from breakglass.services.kafka.wire.messages.reading import FetchRequest
-
-    topic_class = FetchRequest.FetchTopic
-    asked = {reading.log.partition: reading for reading in readings}
-
-    def topic(name: str, held: list[TopicPartition]) -> Any:
-        return topic_class(
-            topic=name,
-            partitions=[
-                topic_class.FetchPartition(
-                    partition=partition.partition,
-                    fetch_offset=asked[partition].position,
-                    partition_max_bytes=asked[partition].wanted_bytes,
-                )
-                for partition in held
-            ],
-        )
-
-    return FetchRequest(
-        replica_id=FUTURE_REPLICA,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=ANSWER_BYTES,
-        session_epoch=NO_SESSION,
-        topics=by_topic(asked, topic),
-    )

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from breakglass.services.clock import now_ms
-from breakglass.services.kafka.replicas.epoch_ends import EpochWalk, read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
     MAX_TIMESTAMP,
+    EpochWalk,
     ListedOffset,
     OffsetError,
     list_offsets,
+    read_epoch_ends,
 )
 from breakglass.services.kafka.wire.answers import (
     AUTHORIZATION_CODES,
@@ -196,7 +197,11 @@ class ReplicaReader:
         ends = self._log_ends(partitions, deadline)
         held = [one for one, end in ends.items() if isinstance(end, ListedOffset)]
         newest = list_offsets(self._sender, self._broker, held, MAX_TIMESTAMP, deadline)
-        self._start_walks(ends, newest)
+        for one, end in ends.items():
+            if isinstance(end, ListedOffset):
+                batch = newest[one]
+                hint = batch.leader_epoch if isinstance(batch, ListedOffset) else None
+                self._walks[one] = EpochWalk(end.offset, max(end.leader_epoch, 0), hint)
         self.deepen(held, FIRST_DEPTH, deadline)
         self._find_starts(held, deadline)
         topics = set(tiered)
@@ -250,17 +255,6 @@ class ReplicaReader:
         if not walk.begun:
             return Unknown(f"b{self._broker} left its epochs out of its answers")
         return walk.history
-
-    def _start_walks(
-        self,
-        ends: Mapping[TopicPartition, ListedOffset | OffsetError],
-        newest: Mapping[TopicPartition, ListedOffset | OffsetError],
-    ) -> None:
-        for one, end in ends.items():
-            if isinstance(end, ListedOffset):
-                batch = newest[one]
-                hint = batch.leader_epoch if isinstance(batch, ListedOffset) else None
-                self._walks[one] = EpochWalk(end.offset, max(end.leader_epoch, 0), hint)
 
     def _find_starts(self, held: list[TopicPartition], deadline: Deadline) -> None:
         """Read the start of logs whose walk found no epoch: such a log may be empty."""

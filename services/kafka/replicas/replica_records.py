@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from breakglass.services import patience
 from breakglass.services.errors import (
@@ -19,10 +19,12 @@ from breakglass.services.errors import (
     MalformedMessage,
     TimedOut,
 )
-from breakglass.services.kafka.replicas.epoch_ends import FETCH_VERSION, FUTURE_REPLICA, NO_SESSION
 from breakglass.services.kafka.replicas.list_offsets import (
+    FETCH_VERSION,
+    FUTURE_REPLICA,
     LATEST,
     LEADER_ONLY,
+    NO_SESSION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetError,
@@ -163,10 +165,22 @@ class ReplicaRecords:
         return until(deadline, lambda: self._ask(position, size, deadline))
 
     def _ask(self, position: int, size: int, deadline: Deadline) -> _Told:
-        from breakglass.services.kafka.wire.messages.reading import FetchResponse
+        from breakglass.services.kafka.wire.messages.reading import FetchRequest, FetchResponse
 
         self.go_on()
-        request = _request(self.partition, position, size, committed=self.committed)
+        topic_class = FetchRequest.FetchTopic
+        wanted = topic_class.FetchPartition(
+            partition=self.partition.partition, fetch_offset=position, partition_max_bytes=size
+        )
+        request = FetchRequest(
+            replica_id=LEADER_ONLY if self.committed else FUTURE_REPLICA,
+            isolation_level=READ_COMMITTED if self.committed else READ_UNCOMMITTED,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=size,
+            session_epoch=NO_SESSION,
+            topics=[topic_class(topic=self.partition.topic, partitions=[wanted])],
+        )
         answer = self.sender.call(
             self.broker, request, FetchResponse, deadline, max_version=FETCH_VERSION
         )
@@ -205,23 +219,3 @@ class ReplicaRecords:
         return EvidenceChanged(
             f"the log of {self.where} changed while it was read: {how}; read it again"
         )
-
-
-def _request(
-    partition: TopicPartition, position: int, size: int, *, committed: bool = False
-) -> Any:
-    from breakglass.services.kafka.wire.messages.reading import FetchRequest
-
-    topic_class = FetchRequest.FetchTopic
-    wanted = topic_class.FetchPartition(
-        partition=partition.partition, fetch_offset=position, partition_max_bytes=size
-    )
-    return FetchRequest(
-        replica_id=LEADER_ONLY if committed else FUTURE_REPLICA,
-        isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=size,
-        session_epoch=NO_SESSION,
-        topics=[topic_class(topic=partition.topic, partitions=[wanted])],
-    )

@@ -13,8 +13,8 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from breakglass.bookkeeping.folders import Name
-from breakglass.bookkeeping.said import SaidPartition
+from breakglass.bookkeeping.judge import SaidPartition
+from breakglass.bookkeeping.log_files import Name
 from breakglass.bookkeeping.score import BestLeader, DrillScene
 
 PHRASE = "type each phrase that it asks for; what is cut off is saved first"
@@ -83,7 +83,13 @@ def best_play(
     rest = [leader for leader in best if not leader.by_itself]
     if not rest:
         return BestPlay((*steps, *_start_again(brokers)))
-    by_hand = _by_hand(rest, said)
+    # Partitions whose best leader no plan has by itself.
+    planned = {
+        partition.name: partition.designee
+        for partition in said
+        if partition.automatable and partition.verdict in ("SAFE", "LOSS", "WAIT")
+    }
+    by_hand = {best.name: best.leader for best in rest if planned.get(best.name) != best.leader}
     # Internal topics have a phrase each, and the plan's own way is the shorter one.
     return BestPlay(
         (*steps, *_elections(rest, by_hand, brokers), *_start_again(brokers)),
@@ -155,16 +161,6 @@ def _holds_alone(scene: DrillScene, name: Name, broker: int) -> bool:
     readable = scene.disks.readable_logs(name).values()
     others = set[tuple[int, int]]().union(*(log.places for log in readable))
     return bool(scene.log(name, broker).places - others)
-
-
-def _by_hand(rest: Sequence[BestLeader], said: Sequence[SaidPartition]) -> dict[Name, int]:
-    """Partitions whose best leader no plan has by itself, with that leader."""
-    planned = {
-        partition.name: partition.designee
-        for partition in said
-        if partition.automatable and partition.verdict in ("SAFE", "LOSS", "WAIT")
-    }
-    return {best.name: best.leader for best in rest if planned.get(best.name) != best.leader}
 
 
 def _elections(

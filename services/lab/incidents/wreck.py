@@ -7,18 +7,18 @@ can be minimised by dropping steps.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from breakglass.bookkeeping.folders import DiskReading, Name, read_disks
-from breakglass.bookkeeping.log_files import NO_LOG
+from breakglass.bookkeeping.log_files import NO_LOG, DiskReading, Name, read_disks
 from breakglass.bookkeeping.producer import Book
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
-from breakglass.services.lab.incidents.incident import Happening, LabIncident, LabTopic, Step
+from breakglass.services.lab.distribution import CLUSTER, run_tool
+from breakglass.services.lab.incidents.incident import Happening, LabIncident, Step
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import fail_log_dir
 from breakglass.services.lab.scenarios.damage import (
@@ -32,7 +32,6 @@ from breakglass.services.lab.scenarios.damage import (
     wait_left,
 )
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
-from breakglass.services.lab.tools import CLUSTER, run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean, reassign
 from breakglass.services.model import PartitionState
 
@@ -161,17 +160,14 @@ class Wreck:
         except (LabError, Unreachable):
             return None
         leaders = [(name, state.leader, state.leader_epoch) for name, state in states.items()]
-        return leaders, self._sizes(self.awake)
-
-    def _sizes(self, brokers: Collection[int]) -> dict[str, int]:
-        """Bytes of each segment: what tells at little cost whether logs are as they were."""
+        # The bytes of each segment tell at little cost whether logs are as they were.
         found = {}
-        for broker in brokers:
+        for broker in self.awake:
             for log_dir in self.cluster.broker(broker).layout.log_dirs:
                 for segment in log_dir.glob("*-*/*.log"):
                     with suppress(FileNotFoundError):
                         found[str(segment)] = segment.stat().st_size
-        return found
+        return leaders, found
 
     def _wait_replicated(self) -> None:
         """Let every replica in sync have what was written: who lacks what is then no chance."""
@@ -241,8 +237,10 @@ class Wreck:
             return False
         for node in down:
             if step.act is Happening.UNREGISTER:
-                # Kafka's tool may ask a hung broker, and no other, until its time is over.
-                address = self.cluster.broker(min(self.awake)).address(Listener.LAB)
+                # Kafka's tool asks one broker, which may hang or reach no controller.
+                awake = map(self.cluster.broker, sorted(self.awake))
+                asked = min(awake, key=lambda one: bool(one.layout.controller_links))
+                address = asked.address(Listener.LAB)
                 named = ("--bootstrap-server", str(address), "--id", str(node.id))
                 run_tool(self.cluster.kafka, CLUSTER, ["unregister", *named]).check()
                 self.cluster.wait_unregistered(node.id)
@@ -297,23 +295,20 @@ class Wreck:
             return done
         self.time_ms += STEP_MS
         for topic in self.incident.topics:
-            self._write_topic(topic, led, step)
+            mine = [state for state in led if state.partition.topic == topic.name]
+            full = [_name(state) for state in mine if step.acks == "all" and self._takes_all(state)]
+            rest = [_name(state) for state in mine if _name(state) not in full]
+            for places, acks in ((full, "all"), (rest, "1")):
+                self.book.write(
+                    places,
+                    step.count,
+                    acks=acks,
+                    compression=topic.compression,
+                    timestamp_ms=self.time_ms,
+                    keys=KEYS if topic.compacted else None,
+                )
         self._wait_replicated()
         return bool(led)
-
-    def _write_topic(self, topic: LabTopic, led: Sequence[PartitionState], step: Step) -> None:
-        mine = [state for state in led if state.partition.topic == topic.name]
-        full = [_name(state) for state in mine if step.acks == "all" and self._takes_all(state)]
-        rest = [_name(state) for state in mine if _name(state) not in full]
-        for places, acks in ((full, "all"), (rest, "1")):
-            self.book.write(
-                places,
-                step.count,
-                acks=acks,
-                compression=topic.compression,
-                timestamp_ms=self.time_ms,
-                keys=KEYS if topic.compacted else None,
-            )
 
     def _takes_all(self, state: PartitionState) -> bool:
         """Whether enough replicas are in sync for acks=all."""

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab.scenarios import (
-    behind,
-    hanging_transaction,
-    replaced_disk,
-    unreachable,
-)
+from breakglass.services.lab.scenarios import behind, unreachable
 from breakglass.services.lab.scenarios.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     behind.STALE_REPLICAS,
     behind.DIVERGED,
     behind.EMPTY_REPLICA,
-    replaced_disk.SCENARIO,
-    replaced_disk.UNATTENDED,
+    behind.REPLACED_DISK,
+    behind.REPLACED_DISK_UNATTENDED,
     behind.BAD_UNCLEAN_BEFORE,
     behind.ONE_ALIVE,
     unreachable.FENCED_DESIGNEE,
     unreachable.HUNG_BROKER,
     unreachable.HUNG_DESIGNEE,
-    hanging_transaction.SCENARIO,
+    behind.HANGING_TRANSACTION,
     unreachable.REASSIGNING,
     unreachable.UNREGISTERED_BROKER,
     unreachable.FAILED_LOG_DIR,

@@ -22,18 +22,31 @@ before its log is cleaned, b1 afterwards. By count b2 seems to have many records
 b1 has a newer record under each of their keys, so nothing is lost (R10).
 
 `diverged`: two replicas hold records that the other does not; the shorter log is the newer.
+
+`replaced-disk`: the last leader is back with an empty disk, about to be elected (R1, R2).
+
+`hanging-transaction`: only the dead leader has the commit marker (R18). The transaction's
+coordinator survived and considers the transaction complete, so it never writes the marker again.
+Once the other replica leads, read_committed consumers cannot read the transaction's records or any
+record after them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import Any
 
 from breakglass.services.clock import now_ms
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_ALONE,
     B2_LOST,
+    B4_EMPTY,
     COURSE,
     LAST_LOST,
     QUICK_TO_FENCE,
@@ -43,12 +56,22 @@ from breakglass.services.lab.scenarios.damage import (
     reorder,
     wait_checkpointed,
 )
-from breakglass.services.lab.scenarios.logs import wait_log_end, wait_records
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Script,
+    Shape,
+    Stage,
+    alone,
+    wait_log_end,
+    wait_records,
+)
+from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.topics import configure_topic, elect_unclean
 from breakglass.services.lab.truth import Expectation, TrueVerdict, Written, expect
 from breakglass.services.model import TopicPartition, known
+
+logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())
 
 PARTITIONS = "partitions"
 MANY_TOPIC = "events"
@@ -248,4 +271,119 @@ DIVERGED = Scenario(
     _diverged,
     course=COURSE,
     shape=QUICK_TO_FENCE,
+)
+
+
+CARTS = "carts"
+ASSIGNMENTS = ((4, 1, 2), (4, 2, 1), (1, 4, 2))
+ELECTION_INTERVAL = "leader.imbalance.check.interval.seconds"
+"""How often the controller elects by itself, leaderless partitions included; no dynamic setting."""
+HELD_OFF = {**QUICK_TO_FENCE.overrides, ELECTION_INTERVAL: "3600"}
+AT_ONCE = {**QUICK_TO_FENCE.overrides, ELECTION_INTERVAL: "2"}
+
+
+def _replaced_disk(stage: Stage) -> Script:
+    partitions = stage.create(CARTS, ASSIGNMENTS)
+    stage.write(partitions, 100)
+    yield B2_LOST
+    stage.write(partitions, 25)
+    yield B1_LOST
+    stage.write(partitions, 25)
+    yield LAST_LOST
+    yield B4_EMPTY
+    stage.mark_disk(4, "replaced")
+    why = "b4 led last and is back EMPTY; once it is stopped, b1 holds the most"
+    return expect(partitions, TrueVerdict.BOMB, why, 4, 1, if_gone=TrueVerdict.SAFE)
+
+
+def _replaced_disk_unattended(stage: Stage) -> Script:
+    bombs = yield from _replaced_disk(stage)
+    for bomb in bombs:
+        stage.wait_leader(bomb.partition, 4)
+        wait_log_end(stage.cluster, bomb.partition, 0, 1, 2, 4)
+    led = [bomb.partition for bomb in bombs]
+    return expect(led, None, "b4 leads, EMPTY; all followed it to 0")
+
+
+REPLACED_DISK = Scenario(
+    "replaced-disk",
+    "The last leader is back with an empty disk, and will be elected by the controller.",
+    _replaced_disk,
+    shape=Shape(brokers=4, overrides=HELD_OFF),
+    course=COURSE,
+)
+REPLACED_DISK_UNATTENDED = Scenario(
+    "replaced-disk-unattended",
+    "The same, left to the controller: it elects the empty replica, and every record is lost.",
+    _replaced_disk_unattended,
+    shape=Shape(brokers=4, overrides=AT_ONCE),
+    course=COURSE,
+)
+
+
+BILLING = "billing"
+TRANSACTION_RECORDS = 10
+TRANSACTIONAL_ID = "billing-writer"
+COORDINATOR = 1
+TRANSACTION_TOPIC = "__transaction_state"
+TRANSACTION_PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
+TRANSACTION_SECONDS = 20.0
+
+
+def _hanging_transaction(stage: Stage) -> Script:
+    stage.create(
+        TRANSACTION_TOPIC, [(COORDINATOR,)] * TRANSACTION_PARTITIONS, {"cleanup.policy": "compact"}
+    )
+    (partition,) = stage.create(BILLING, [(3, 2)])
+    producer = begun(stage.cluster, TRANSACTIONAL_ID)
+    keys = tuple(f"r-{number}" for number in range(TRANSACTION_RECORDS))
+    for key in keys:
+        value = f"{key}@{partition}"
+        producer.produce(
+            partition.topic, partition=partition.partition, key=key.encode(), value=value.encode()
+        )
+    left = producer.flush(TRANSACTION_SECONDS)
+    if left:
+        raise LabError(f"{left} records of the transaction were not taken: run it again.")
+    wait_log_end(stage.cluster, partition, TRANSACTION_RECORDS, 2, 3)
+    yield B2_LOST
+    producer.commit_transaction(TRANSACTION_SECONDS)
+    wait_log_end(stage.cluster, partition, TRANSACTION_RECORDS + 1, 3)
+    stage.record(partition, Written(0, 0, keys, acks="all", committed=True, broker=3))
+    stage.write([partition], 5)
+    yield B1_LOST
+    yield LAST_LOST
+    stage.notes["hanging transaction"] = TRANSACTIONAL_ID
+    folder = stage.cluster.broker(2).partition_folder(partition.topic, partition.partition)
+    stage.notes["hanging producer id"] = str(read_log(folder).batches[0].producer_id)
+    stage.notes["hanging since offset"] = "0"
+    why = (
+        "b3 led last and alone has the commit marker; on b2 the transaction stays open "
+        "for ever, and read_committed reads nothing from its first record on"
+    )
+    return expect([partition], TrueVerdict.WAIT, why, 3, 2, if_gone=TrueVerdict.SAFE)
+
+
+def begun(cluster: Cluster, transactional_id: str) -> Any:
+    """A producer in a transaction."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": 600_000,
+        },
+        logger=logger,
+    )
+    producer.init_transactions(TRANSACTION_SECONDS)
+    producer.begin_transaction()
+    return producer
+
+
+HANGING_TRANSACTION = Scenario(
+    "hanging-transaction",
+    "The commit marker is on the dead leader alone: read_committed will stop there for ever.",
+    _hanging_transaction,
+    course=COURSE,
 )

@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
+from breakglass.services.lab.distribution import CLUSTER, run_tool
 from breakglass.services.lab.node import fail_log_dir
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
@@ -28,10 +29,15 @@ from breakglass.services.lab.scenarios.damage import (
     wait_gone,
     wait_left,
 )
-from breakglass.services.lab.scenarios.logs import wait_high_watermark
-from breakglass.services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape, alone
-from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.tools import CLUSTER, run_tool
+from breakglass.services.lab.scenarios.scenario import (
+    LabDamage,
+    Scenario,
+    Script,
+    Shape,
+    Stage,
+    alone,
+    wait_high_watermark,
+)
 from breakglass.services.lab.topics import reassign
 from breakglass.services.lab.truth import Expectation, TrueVerdict, expect
 from breakglass.services.model import TopicPartition

@@ -55,12 +55,16 @@ from breakglass.services.metastore.log.validator import (
     Planned,
     StatementRejected,
 )
-from breakglass.services.metastore.log.writer import TRANSACTION_MS, CommandWriter, TopicsNow
+from breakglass.services.metastore.log.writer import (
+    TRANSACTION_MS,
+    CommandWriter,
+    TopicsNow,
+    Transactions,
+)
 from breakglass.services.metastore.restore.execution import RestoreWork, restore
 from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, going_on, make_plan
 from breakglass.services.metastore.settings import command_topic, private_folder
 from breakglass.services.metastore.statements.parsing import InvalidStatement, parse
-from breakglass.services.metastore.transactions import Transactions
 from breakglass.services.model import TopicPartition
 from breakglass.services.words.inert import inert
 

@@ -34,19 +34,20 @@ from breakglass.services.errors import (
 from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
 from breakglass.services.kafka.admin_client import TopicClient
+from breakglass.services.kafka.cluster.settings import MIN_ISR
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.backup_run import BackupJob, run_backup
 from breakglass.services.metastore.lines import CommandRecord
-from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
+from breakglass.services.metastore.log.writer import TRANSACTION_MS, Transactions
+from breakglass.services.metastore.restore.plan import SNAPSHOT, MetastoreRestorePlan, PresentTopic
 from breakglass.services.metastore.topic import (
     TopicReader,
     read_topic_state,
     stable_end,
     topic_id_at,
 )
-from breakglass.services.metastore.transactions import TRANSACTION_MS, Transactions
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess
 
@@ -295,6 +296,9 @@ def restore(work: RestoreWork, plan: MetastoreRestorePlan) -> RestoredMetastore:
                 "offsets": plan.source.offsets,
                 "before": None if present is None else present.topic_id,
                 "before_commands": 0 if present is None else present.commands,
+                "replicas": plan.replicas,
+                "min_insync": plan.min_insync,
+                SNAPSHOT: plan.killed and plan.killed.snapshot,
             }
         )
     }
@@ -324,6 +328,8 @@ class _Restore:
         self._work = work
         self._plan = plan
         self._report = RestoredMetastore(plan.topic, len(plan.source.commands))
+        if plan.killed is not None:
+            self._report.snapshot = plan.killed.snapshot
         self._snapshot_end = 0
         self._writer = RestoreWriter(work.client.sender, work.records, plan, work.tell)
 
@@ -369,7 +375,8 @@ class _Restore:
         self._snapshot_end = outcome.next_offset
         if outcome.file:
             self._report.snapshot = str(folder / outcome.file)
-            self._work.journal.note(f"snapshot {self._report.snapshot}")
+            named = {SNAPSHOT: self._report.snapshot}
+            self._work.journal.note(f"snapshot {self._report.snapshot}", **named)
             self._tell(f"the current topic is backed up in {self._report.snapshot}")
 
     def _replace_topic(self) -> None:
@@ -456,6 +463,6 @@ def _topic_settings(plan: MetastoreRestorePlan) -> dict[str, str]:
         "cleanup.policy": "delete",
         "unclean.leader.election.enable": "false",
     }
-    if plan.settings.min_insync is not None:
-        settings["min.insync.replicas"] = str(plan.settings.min_insync)
+    if plan.min_insync is not None:
+        settings[MIN_ISR] = plan.min_insync
     return settings

@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, MalformedInput, Refused
-from breakglass.services.guard.journal import JournalView, UnreadableJournal
+from breakglass.services.guard.journal import EntryKind, JournalView, UnreadableJournal
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
+from breakglass.services.kafka.cluster.settings import MIN_ISR
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.answers import describe_error, only
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -40,7 +41,12 @@ from breakglass.services.metastore.lines import (
 )
 from breakglass.services.metastore.settings import REPLICAS, MetastoreSettings
 from breakglass.services.metastore.side_file import SideEntry, SideHeader, verify_backup
-from breakglass.services.metastore.topic import TopicReader, TopicState, dangers, read_topic_state
+from breakglass.services.metastore.topic import (
+    TopicReader,
+    TopicState,
+    dangers,
+    read_topic_state,
+)
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
@@ -131,7 +137,9 @@ def read_source(
             )
             if line.id is not None and line.command is not None and not left_out:
                 good.append((line.line, line.id, line.command))
-    known = _known(good, entries)
+    noted = [entries[line.end].offset for line, _, _ in good if line.end in entries]
+    grows = all(one < other for one, other in pairwise(noted))
+    known = noted if len(noted) == len(good) and grows else None
     if known is None and not (compact or as_ksqldb or only_read):
         raise Refused(
             f"{file.name} has no side file that tells the offsets its commands had, and query ids "
@@ -168,14 +176,6 @@ def _judge(
         raise MalformedInput(finding.message)
     else:
         notes.append(finding)
-
-
-def _known(
-    good: list[tuple[BackupLine, CommandId, Command]], entries: dict[int, SideEntry]
-) -> list[int] | None:
-    offsets = [entries[line.end].offset for line, _, _ in good if line.end in entries]
-    grows = all(one < other for one, other in pairwise(offsets))
-    return offsets if len(offsets) == len(good) and grows else None
 
 
 def _commands(
@@ -382,10 +382,27 @@ class PresentTopic:
     next_offset: int
     """The offset of its next command, as far as it can be read."""
     replicas: int
+    min_insync: str | None
+    """Its own setting; None: it has the brokers'."""
     lost: int
     """Commands of the topic that the backup lacks at the same index."""
     same: bool
     """The topic already equals the restored content, offsets included, and has no danger."""
+
+
+SNAPSHOT = "snapshot"
+"""In the journal: the file that has the commands from before."""
+
+
+class KilledRestore(NamedTuple):
+    """What the journal of a killed run of this restore has of the topic that it replaced."""
+
+    phrase: str
+    """The consent to it."""
+    replicas: int | None
+    min_insync: str | None
+    snapshot: str
+    """Empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,14 +416,14 @@ class MetastoreRestorePlan:
     present: PresentTopic | None
     """None: the topic does not exist."""
     servers: LiveServers
-    agreed: str = ""
-    """The phrase of the run of this restore that was killed; see `going_on`."""
+    killed: KilledRestore | None = None
+    """The run of this restore that was killed; see `going_on`."""
 
     @property
     def phrase(self) -> str:
         """The phrase to type: the topic and the number of commands that are lost."""
-        if self.agreed:
-            return self.agreed
+        if self.killed:
+            return self.killed.phrase
         running = " while servers run" if self.servers.seen else ""
         return f"{self.topic} lose {self.lost:,}{running}"
 
@@ -431,13 +448,23 @@ class MetastoreRestorePlan:
 
     @property
     def replicas(self) -> int:
-        """Replicas of the new topic: as in the existing one, else from the server's properties."""
-        return self.settings.replicas if self.present is None else self.present.replicas
+        """Replicas of the new topic: as in the one it replaces, else from the properties."""
+        before = self.present or self.killed
+        return (before and before.replicas) or self.settings.replicas
+
+    @property
+    def min_insync(self) -> str | None:
+        """`min.insync.replicas` of the new topic, by the same; None: the brokers' setting."""
+        before, asked = self.present or self.killed, self.settings.min_insync
+        return (before and before.min_insync) or (None if asked is None else str(asked))
 
     @property
     def creation(self) -> str:
         """That the topic does not exist, and how many replicas it gets, by what."""
-        number = f"replicas: {self.replicas:,}, by {REPLICAS} of --config-file (1 without it)"
+        by = f"{REPLICAS} of --config-file (1 without it)"
+        if self.killed and self.killed.replicas:
+            by = "the journal of the restore that was killed"
+        number = f"replicas: {self.replicas:,}, by {by}"
         return f"{self.topic} does not exist and will be created; {number}"
 
 
@@ -458,13 +485,13 @@ def going_on(
         servers = replace(servers, transaction="", unknown=(*servers.unknown, own))
     if servers.seen:
         return plan
-    return replace(plan, servers=servers, agreed=killed)
+    return replace(plan, servers=servers, killed=killed)
 
 
 def _killed(
     plan: MetastoreRestorePlan, journals: Iterable[JournalView | UnreadableJournal]
-) -> str | None:
-    """The consent to the last restore of the topic, if that was this one and has not ended."""
+) -> KilledRestore | None:
+    """The last restore of the topic, if that was this one and has not ended."""
     place = TopicPartition(plan.topic, 0)
     for view in journals:
         if isinstance(view, UnreadableJournal):
@@ -479,7 +506,16 @@ def _killed(
         )
         if view.result is not None or view.consent is None or not same:
             return None
-        return str(view.consent.payload["phrase"]) if place in steps[-1].unsettled else None
+        if place not in steps[-1].unsettled:
+            return None
+        notes = [entry.payload for entry in view.entries if entry.kind is EntryKind.NOTE]
+        before = [str(note[SNAPSHOT]) for note in notes if SNAPSHOT in note]
+        return KilledRestore(
+            str(view.consent.payload["phrase"]),
+            item.get("replicas"),
+            item.get("min_insync"),
+            before[-1] if before else str(item.get(SNAPSHOT) or ""),
+        )
     return None
 
 
@@ -529,6 +565,13 @@ def look_at(
             commands += 1
     safe = not any(dangers(state, topic, None))
     same = safe and not apart and in_place and commands == len(wanted)
+    minimum = state.settings.get(MIN_ISR)
     return PresentTopic(
-        state.topic_id, commands, next_offset, state.replicas, commands - equal, same
+        state.topic_id,
+        commands,
+        next_offset,
+        state.replicas,
+        minimum.value if minimum is not None and minimum.source == "topic" else None,
+        commands - equal,
+        same,
     )

@@ -27,8 +27,8 @@ from breakglass.services.pipeline.restore.options import RestoreSettings
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.pipeline.report import CopyProgress
-    from breakglass.services.pipeline.restore.planned import RestorePlan
+    from breakglass.services.pipeline.backup_context import CopyProgress
+    from breakglass.services.pipeline.restore.options import RestorePlan
     from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
     from breakglass.services.topic_backup.store.store import Store
 

@@ -1,21 +1,26 @@
-"""Reads the committed batches of a partition from its leader, and follows leader changes.
+"""Reads the committed batches of a partition from its leader, and encodes their records.
 
-The reader sends Fetch requests as a consumer, the next request while the caller uses the last
-response. Brokers that support topic ids get the id, so that another topic of the same name is not
-read. Each request has the epoch that was read last, so that the reader notices a truncated log.
+The reader follows leader changes. It sends Fetch requests as a consumer, the next request while the
+caller uses the last response. Brokers that support topic ids get the id, so that another topic of
+the same name is not read. Each request has the epoch that was read last, so that the reader notices
+a truncated log.
 
-Decodes the response to a Fetch of one partition, and copies its records only once.
-
+It decodes the response to a Fetch of one partition, and copies its records only once.
 kafka-python's decoder copies the rest of a response for every tagged field, and most of a response
 is records. The layouts are those of FetchResponse.json from v4 on; v12 added tagged fields.
+
+The bytes of a fetch become stored records by columns if possible, else record by record. The
+decoder of single records is the reference: it decodes what the columns cannot represent, older
+message formats and damaged batches.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +28,7 @@ from breakglass.services import patience
 from breakglass.services.errors import (
     LogBeginsLater,
     LogTruncated,
+    MalformedMessage,
     TimedOut,
     TopicRecreated,
     Unreachable,
@@ -45,8 +51,23 @@ from breakglass.services.kafka.wire.api_keys import FETCH
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.memory import read_large_batches
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.batches.converting import FetchedBatches
-from breakglass.services.pipeline.committed_log import NO_EPOCH, READ_COMMITTED, fetch_request
+from breakglass.services.pipeline.batches.columns import RecordColumns, columns_of, joined
+from breakglass.services.pipeline.batches.table import (
+    Aborted,
+    BatchTable,
+    NotByColumns,
+    contents_of,
+    delivered,
+    read_table,
+)
+from breakglass.services.pipeline.committed_log import (
+    NO_EPOCH,
+    READ_COMMITTED,
+    fetch_request,
+    judged,
+)
+from breakglass.services.pipeline.part_writer import RecordChunk, encoded_chunks
+from breakglass.services.record_batches import Record, message_header, read_headers
 
 FIRST_VERSION = 4
 """The version of Kafka 0.11: older brokers do not support transactions."""
@@ -360,3 +381,107 @@ class BatchReader:
         if state.leader is None:
             raise TimedOut(f"{self.partition} has no leader: recover it first", "offline")
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """The last whole batch of a fetch."""
+
+    next_offset: int
+    """The offset after its last offset; 0 without a complete batch."""
+    epoch: int
+    """Its leader epoch; -1 without a whole batch."""
+    cut_bytes: int
+    """The bytes of a cut batch that follow; 0 if none."""
+
+
+@dataclass(frozen=True)
+class FetchedBatches:
+    """The batches of one partition from the answer to a Fetch."""
+
+    partition: int
+    data: bytes
+    """Record batches; the last one may be cut."""
+    aborted: Aborted
+    where: str
+    """The partition as messages name it."""
+
+    @cached_property
+    def table(self) -> BatchTable:
+        """The whole batches.
+
+        Raises NotByColumns: a batch is invalid, or not of message format 2.
+        """
+        return read_table(self.data)
+
+    @cached_property
+    def last(self) -> LastBatch:
+        """The last whole batch, of any message format.
+
+        Raises MalformedMessage: a batch of an unknown message format, or impossible lengths.
+        """
+        size = len(self.data)
+        try:
+            table = self.table
+        except NotByColumns:
+            headers = read_headers(self.data, self.where, message_header).headers
+            if not headers:
+                return LastBatch(0, -1, size)
+            last = headers[-1]
+            return LastBatch(last.next_offset, last.leader_epoch, size - last.size - last.position)
+        if not len(table):
+            return LastBatch(0, -1, size)
+        epoch = int(table.headers["leader_epoch"][-1])
+        return LastBatch(int(table.next_offsets[-1]), epoch, size - int(table.ends[-1]))
+
+
+def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
+    """The committed records of *fetched* with offsets in ``[start, end)``, encoded.
+
+    Raises MalformedMessage: the bytes are not batches.
+    """
+    done = start
+    try:
+        for columns in columns_in(fetched, start, end):
+            encoded, bounds = joined(columns)
+            offsets, timestamps = columns.offsets, columns.timestamps
+            yield RecordChunk(fetched.partition, offsets, timestamps, bounds, encoded)
+            done = int(offsets[-1]) + 1
+    except (NotByColumns, MalformedMessage):
+        # The decoder of single records names the error of a damaged batch.
+        yield from exactly(fetched, done, end)
+
+
+def columns_in(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordColumns]:
+    """The committed records of *fetched* with offsets in ``[start, end)``; never empty columns.
+
+    Raises:
+        NotByColumns: the bytes have to be decoded record by record.
+        MalformedMessage: the bytes are not batches.
+    """
+    data, where = fetched.data, fetched.where
+    table = fetched.table
+    kept = delivered(data, table, fetched.aborted, where)
+    kept &= (table.next_offsets > start) & (table.column("base_offset") < end)
+    for contents in contents_of(data, table.where(kept), where):
+        columns = columns_of(contents).between(start, end)
+        if len(columns):
+            yield columns
+
+
+def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
+    """The same as `chunks_of`, decoded record by record."""
+    return encoded_chunks(fetched.partition, records_of(fetched, start, end))
+
+
+def records_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Record]:
+    """The committed records of *fetched* with offsets in ``[start, end)``, decoded one by one.
+
+    Raises MalformedMessage: the bytes are not batches.
+    """
+    headers = read_headers(fetched.data, fetched.where, message_header).headers
+    for batch in judged(fetched.data, headers, fetched.aborted, fetched.where):
+        header = batch.header
+        if header.next_offset > start and header.base_offset < end:
+            records = batch.records(fetched.where)
+            yield from (record for record in records if start <= record.offset < end)

@@ -21,8 +21,12 @@ from breakglass.services.errors import BreakglassError, StorageError, WrongClust
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.batches.converting import FetchedBatches, chunks_of
-from breakglass.services.pipeline.batches.reader import CHUNK_BYTES, BatchReader
+from breakglass.services.pipeline.batches.reader import (
+    CHUNK_BYTES,
+    BatchReader,
+    FetchedBatches,
+    chunks_of,
+)
 from breakglass.services.pipeline.committed_log import NO_EPOCH
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.pipeline.source import PartitionSource
@@ -172,24 +176,21 @@ class TaskJob(Generic[T]):
     """Seconds that a task retries a partition that cannot be read."""
 
     def __call__(self, ranges: Iterable[LogRange]) -> Iterator[Answer[T]]:
+        from pyspark import TaskContext
+
         try:
             with ReadAccess(unpacked(self.connection)).reading() as client:
                 self._require_cluster(client)
-                yield from self._answers(client, ranges)
+                # The number of this attempt; no other attempt of any task has it.
+                context = TaskContext.get()
+                attempt = int(context.taskAttemptId()) if context else 0
+                for wanted in ranges:
+                    for answer in self.work(client, wanted, attempt, self.seconds):
+                        yield wanted.partition.topic, answer
         except BreakglassError as error:
             if error.retriable or isinstance(error, StorageError):
                 raise
             yield error
-
-    def _answers(self, client: ReadClient, ranges: Iterable[LogRange]) -> Iterator[Answer[T]]:
-        # The number of this attempt; no other attempt of any task has it.
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        attempt = int(context.taskAttemptId()) if context else 0
-        for wanted in ranges:
-            for answer in self.work(client, wanted, attempt, self.seconds):
-                yield wanted.partition.topic, answer
 
     def _require_cluster(self, client: ReadClient) -> None:
         """Check that the addresses lead from here to the cluster of the ranges.

@@ -28,7 +28,7 @@ from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.pipeline.restore.offset_map import OffsetMap
-from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.pipeline.restore.options import RestorePlan
 from breakglass.services.recovery.acts.move_groups import past_end_now, place_text
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import group_history

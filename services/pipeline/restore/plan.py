@@ -38,10 +38,12 @@ from breakglass.services.pipeline.batches.record_batch import stored_columns
 from breakglass.services.pipeline.restore.groups import groups_of, lacking, require_no_members
 from breakglass.services.pipeline.restore.options import (
     RestoreOptions,
+    RestorePlan,
     RestoreSettings,
+    TopicPlan,
     expired_at_once,
+    partition_plan,
 )
-from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, partition_plan
 from breakglass.services.pipeline.restore.state import (
     RestoreState,
     as_begun,

@@ -207,7 +207,19 @@ class ClusterProgress:
         deadline = Deadline.after(patience.JOB)
         state = until(deadline, lambda: self._state(deadline))
         assert state.leader is not None
-        if self._stable_end(state, deadline) <= wanted:
+        end = list_offsets(
+            self._client.sender,
+            state.leader,
+            [self._partition],
+            LATEST,
+            deadline,
+            replica_id=LEADER_ONLY,
+            leader_epochs={self._partition: state.leader_epoch},
+            isolation_level=READ_COMMITTED,
+        ).get(self._partition)
+        if not isinstance(end, ListedOffset):
+            raise PipelineError(f"the end of {self._task.where} cannot be read: try again.")
+        if end.offset <= wanted:
             raise PipelineError(
                 f"{self._task.where} has an open transaction before offset {wanted}, so the "
                 "progress of the restore cannot be read: end that transaction, then try again."
@@ -223,22 +235,6 @@ class ClusterProgress:
                     raise TimedOut(f"{self._task.where} has no leader: try again.", "no leader")
                 return state
         raise TopicRecreated(f"{self._task.where} was deleted during its restore: restore it again")
-
-    def _stable_end(self, state: PartitionState, deadline: Deadline) -> int:
-        assert state.leader is not None
-        end = list_offsets(
-            self._client.sender,
-            state.leader,
-            [self._partition],
-            LATEST,
-            deadline,
-            replica_id=LEADER_ONLY,
-            leader_epochs={self._partition: state.leader_epoch},
-            isolation_level=READ_COMMITTED,
-        ).get(self._partition)
-        if not isinstance(end, ListedOffset):
-            raise PipelineError(f"the end of {self._task.where} cannot be read: try again.")
-        return end.offset
 
 
 FIRST_BYTES = 1024 * 1024

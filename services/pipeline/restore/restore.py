@@ -18,9 +18,13 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
 from breakglass.services.pipeline.restore.groups import GroupRestore, require_no_members
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
-from breakglass.services.pipeline.restore.options import RestoreSettings
+from breakglass.services.pipeline.restore.options import (
+    BELOW,
+    RestorePlan,
+    RestoreSettings,
+    TopicPlan,
+)
 from breakglass.services.pipeline.restore.plan import hindrance
-from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan, TopicPlan
 from breakglass.services.pipeline.restore.producing import failures, produce_by_tasks
 from breakglass.services.pipeline.restore.proof import (
     Foreign,

@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Self
 
 from breakglass.services.errors import MalformedInput, Refused, UsageError
-from breakglass.services.pipeline.restore.options import RestoreOptions
-from breakglass.services.pipeline.restore.planned import PartitionPlan, partition_plan
+from breakglass.services.pipeline.restore.options import (
+    PartitionPlan,
+    RestoreOptions,
+    partition_plan,
+)
 from breakglass.services.pipeline.restore.task import Spans
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import stored_segments
@@ -191,8 +194,9 @@ def begun_restore(
         return None
     if state.topic_id is not None:
         raise Refused(
-            f"a restore into {target} is unfinished: run again with --resume, or delete the topic "
-            "to start again"
+            f"a restore into {target} is unfinished: while its process runs, wait for it "
+            "(`breakglass journal list`); else run again with --resume, or delete the topic to "
+            "start again"
         )
     return state
 

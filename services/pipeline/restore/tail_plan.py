@@ -28,15 +28,15 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import INTERNAL_TOPICS, EpochHistory, TopicPartition, Unknown
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.restore.options import expired_at_once
-from breakglass.services.pipeline.restore.plan import require_manifest
-from breakglass.services.pipeline.restore.planned import (
+from breakglass.services.pipeline.restore.options import (
     BELOW,
     PartitionPlan,
     RestorePlan,
     TopicPlan,
+    expired_at_once,
     partition_plan,
 )
+from breakglass.services.pipeline.restore.plan import require_manifest
 from breakglass.services.pipeline.restore.state import (
     RestoreState,
     own_settings,
@@ -100,6 +100,25 @@ class ElectedLog:
                 matched = max(matched, min(stop, ends.get(begun.epoch, 0)))
         doubted = (doubt.end for doubt in part.unproved if doubt.start < matched)
         return range(max(doubted, default=0), matched)
+
+    def fork(self, part: PartitionSummary) -> int:
+        """The first offset from its start on that is not known to be as in *part*.
+
+        What was put back may begin there, which is before the first record that the log lacks if
+        transaction markers were stored between.
+        """
+        known = self.epochs.ranges if isinstance(self.epochs, EpochHistory) else ()
+        ends = {one.epoch: one.end for one in known}
+        at = self.log_start
+        for segment in part.segments:
+            last = -1 if segment.last_offset is None else segment.last_offset
+            stops = [*(epoch.offset for epoch in segment.epochs[1:]), last + 1]
+            for begun, stop in zip(segment.epochs, stops, strict=False):
+                end = min(stop, ends.get(begun.epoch, 0))
+                at = max(at, end)
+                if end < stop and stop > self.log_start:
+                    return at
+        return at
 
     def lacks(self, offsets: Longs, epochs: Longs, matched: range) -> Longs:
         """The indexes of stored records that the log may lack, by their offsets and epochs."""
@@ -493,8 +512,9 @@ class _TopicTail:
             return None
         if not self.options.resume:
             raise Refused(
-                f"restoring the tail of {self.topic} from {source.name} is unfinished: "
-                "run again with --resume"
+                f"restoring the tail of {self.topic} from {source.name} is unfinished: while its "
+                "process runs, wait for it (`breakglass journal list`); else run again with "
+                "--resume"
             )
         return state
 
@@ -512,7 +532,13 @@ class _TopicTail:
         log = ElectedLog(live.log_start, live.epochs, replica.epochs if replica else None)
         stored = {source.name: _stored(source, number, log) for source in sources}
         lacking = [record for _, some, _ in stored.values() for record in some]
-        choice = TailChoice(self._there(live, lacking), live.log_start)
+        forks = [
+            log.fork(part)
+            for source in sources
+            for part in source.held.partitions
+            if part.partition == number and stored[source.name][1]
+        ]
+        choice = TailChoice(self._there(live, lacking, forks), live.log_start)
         for source in sources:
             segments, lacking, fates = stored[source.name]
             state = begun[source.name]
@@ -526,13 +552,15 @@ class _TopicTail:
             if spans:
                 chosen[source.name].append(partition_plan(number, segments, spans))
 
-    def _there(self, live: PartitionSource, lacking: Sequence[TailRecord]) -> Counter[Digest]:
-        """How often the log has each of these contents, from the first offset that it may lack."""
+    def _there(
+        self, live: PartitionSource, lacking: Sequence[TailRecord], forks: Sequence[int]
+    ) -> Counter[Digest]:
+        """How often the log has each of these contents, from where it may differ."""
         found: Counter[Digest] = Counter()
         if not lacking:
             return found
         wanted = {record.content for record in lacking}
-        start = max(live.log_start, min(record.offset for record in lacking))
+        start = max(live.log_start, min([*forks, *(record.offset for record in lacking)]))
         log = CommittedLog(self.client.sender, live.leader, live.partition)
         # What was put back before may lie past an open transaction.
         beside = max(start, live.stable_end)

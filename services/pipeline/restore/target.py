@@ -25,10 +25,10 @@ from breakglass.services.pipeline.restore.options import (
     REMOVED_IN_4,
     RestoreOptions,
     RestoreSettings,
+    TopicPlan,
     afterwards,
     during,
 )
-from breakglass.services.pipeline.restore.planned import TopicPlan
 from breakglass.services.pipeline.restore.state import RestoreState, new_restore_id, read_state
 from breakglass.services.pipeline.restore.task import runs_within
 from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources

@@ -42,8 +42,8 @@ from breakglass.services.words.figures import count
 if TYPE_CHECKING:
     from breakglass.services.guard.journal import Journal
     from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
+    from breakglass.services.kafka.marker_client import TransactionEndClient
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.kafka.transaction_end_client import TransactionEndClient
 
 STEP = "end transaction"
 NO_MARKER = (

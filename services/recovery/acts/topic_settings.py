@@ -40,7 +40,7 @@ from breakglass.services.guard.consent import (
     total_price,
 )
 from breakglass.services.guard.journal import Journal, read
-from breakglass.services.guard.steps import FORGET_LEADERS, HOLD_ELECTIONS
+from breakglass.services.guard.steps import FORGET_LEADERS, FREEZE_ELECTIONS
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.kafka.read_client import ReadClient
@@ -75,7 +75,9 @@ from breakglass.services.recovery.triage import Triage
 from breakglass.services.snapshot import ClusterSnapshot
 
 OFF, ON = "false", "true"
-NOTHING_TO_HOLD = "Nothing is to be held: unclean election is off where a partition is offline."
+NOTHING_TO_HOLD = (
+    "Nothing is frozen: unclean election is off on every topic with offline partitions."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class PlannedHold:
 class HoldElections(Act[PlannedHold]):
     """Keep the controller from electing uncleanly by itself."""
 
-    doing: ClassVar[str] = "holding unclean elections back"
+    doing: ClassVar[str] = "freezing unclean elections"
     topics: tuple[str, ...] = ()
     """Topics held whatever their default; empty: those with offline partitions where it is on."""
 
@@ -113,7 +115,7 @@ class HoldElections(Act[PlannedHold]):
         planned = PlannedHold(tuple(changes), partitions_of(snapshot.partitions, wanted), winners)
         return Frozen(
             snapshot.cluster_id,
-            (ConsentPhrase(f"hold {topics_text(wanted)}"),) if wanted else (),
+            (ConsentPhrase(f"freeze {topics_text(wanted)}"),) if wanted else (),
             tuple((topic, _told(layers.of(topic))) for topic in wanted),
             tuple(wanted),
             tuple(_remarks(winners)) if wanted else (NOTHING_TO_HOLD,),
@@ -126,12 +128,12 @@ class HoldElections(Act[PlannedHold]):
         with means.cluster.settings(frozen.cluster_id) as client:
             front.tell(Armed())
             writer = SettingWriter(client, means.journal, plan.partitions)
-            done = writer.write(HOLD_ELECTIONS, plan.changes)
+            done = writer.write(FREEZE_ELECTIONS, plan.changes)
         for outcome in done:
-            told = outcome.reason or "held: the controller elects no leader uncleanly"
+            told = outcome.reason or "frozen: the controller elects no leader uncleanly"
             front.tell(TargetOutcome(outcome.change.topic, outcome.result, told))
         whole = all(outcome.result is TargetResult.DONE for outcome in done)
-        text = "held until it is released: `breakglass recover thaw --write`"
+        text = "frozen until `breakglass recover thaw --write`"
         return Ending(HELD if whole else PARTLY_FAILED, text if whole else "", done)
 
     def _to_hold(self, layers: Layers, topic: str) -> bool:

@@ -49,9 +49,8 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
-from breakglass.services.quick_values import maker
+from breakglass.services.quick_values import maker, uncollected
 from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
-from breakglass.services.uncollected import uncollected
 
 T = TypeVar("T")
 

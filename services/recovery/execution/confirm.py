@@ -12,16 +12,17 @@ from operator import attrgetter
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     LEADER_ONLY,
+    EpochAnswer,
     ListedOffset,
     Unanswered,
     ask_brokers,
     list_offsets,
     offset_of,
+    read_epoch_ends,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, TopicSettings, Unknown
@@ -276,7 +277,7 @@ def _outcome(
             "`breakglass recover resume`",
             state.leader,
             state.leader_epoch,
-            Rung.ELECTED,
+            Rung.ANNOUNCED,
         )
     return PartitionOutcome(
         target, RecoveryResult.ELECTED, "", state.leader, state.leader_epoch, Rung.SERVING

@@ -619,15 +619,16 @@ class Recovery:
         reordered = [outcome for outcome in unsent if outcome.order_restored is False]
         try:
             if untouched:
-                self._note("nothing was sent for these", untouched)
+                self.note("nothing was sent for these", untouched)
             if reordered:
-                self._note("the order of these was written, and no election was held", reordered)
+                self.note("the order of these was written, and no election was held", reordered)
         except StorageError:
             # Nothing was sent, so nothing is owed to the journal.
             return unsent
         return unsent
 
-    def _note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
+    def note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
+        """Journal *outcomes* that no request of this process has."""
         self.journal.note(
             text,
             partitions=[

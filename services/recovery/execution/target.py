@@ -79,7 +79,7 @@ class RecoveryResult(StrEnum):
 class Rung(IntEnum):
     """How far a recovered partition has come (R7)."""
 
-    ELECTED = 1
+    ANNOUNCED = 1
     """The controller's metadata names the designee."""
     SERVING = 2
     """The designee itself answers as leader of the new epoch (R6)."""

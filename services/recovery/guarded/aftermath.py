@@ -35,11 +35,14 @@ class GivenUp:
     broker: int
     partitions: tuple[TopicPartition, ...]
     """Partitions that are led without the broker, in the order of recovery."""
+    at_least: bool = False
+    """Another client elected the leaders of more partitions: whether they have the log is open."""
 
     @property
     def advice(self) -> str:
         """What not to do with the broker, what to do first, and what says when it is safe."""
-        cut = f"({partitions_text(len(self.partitions))} would be cut)"
+        least = "at least " if self.at_least else ""
+        cut = f"({least}{partitions_text(len(self.partitions))} would be cut)"
         return f"{do_not_start(self.broker)} {cut}; {SAFE_WHEN} says when it is safe"
 
 
@@ -51,12 +54,18 @@ def given_up(
     *abandons* has the brokers that were unread when the elections were agreed to.
     """
     abandoned: dict[int, list[TopicPartition]] = {}
+    elsewhere: set[int] = set()
     for outcome in outcomes:
+        others = [one for one in abandons.get(outcome.partition, ()) if one != outcome.leader]
         if _leads(outcome):
-            for broker in abandons.get(outcome.partition, ()):
-                if broker != outcome.leader:
-                    abandoned.setdefault(broker, []).append(outcome.partition)
-    return tuple(GivenUp(broker, tuple(abandoned[broker])) for broker in sorted(abandoned))
+            for broker in others:
+                abandoned.setdefault(broker, []).append(outcome.partition)
+        elif outcome.result is RecoveryResult.ALREADY_ONLINE:
+            elsewhere.update(others)
+    return tuple(
+        GivenUp(broker, tuple(abandoned[broker]), broker in elsewhere)
+        for broker in sorted(abandoned)
+    )
 
 
 def _leads(outcome: PartitionOutcome) -> bool:

@@ -422,7 +422,7 @@ def _as_of_now(
     for before, found in zip(wanted, checked, strict=True):
         if found.status is CheckStatus.ONLINE:
             yield replace(before, evidence=now[found.partition])
-        elif found.status is not CheckStatus.GONE:
+        elif found.status is not CheckStatus.DELETED:
             evidence = now[found.partition]
             if not refusal(evidence, found.leader):
                 yield frozen(evidence, found.leader, before.gone)

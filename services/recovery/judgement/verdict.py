@@ -29,7 +29,7 @@ from breakglass.services.model import (
     Role,
     Unknown,
 )
-from breakglass.services.quick_values import maker
+from breakglass.services.quick_values import maker, uncollected
 from breakglass.services.recovery.judgement.assessment import (
     Action,
     Assessment,
@@ -74,7 +74,6 @@ from breakglass.services.recovery.judgement.succession import (
     unregistered_text,
     without_quorum,
 )
-from breakglass.services.uncollected import uncollected
 
 Telling = Callable[[Assessment], tuple[str, ...]]
 """Puts the reasons of an assessment into words; what they need is worked out then."""

@@ -344,8 +344,9 @@ def _holdings(
 
 
 def _as_noted(ending: PartitionEnding, noted: Details) -> PartitionEnding:
-    """*ending*, with the result that a note gives to a partition for which nothing was sent."""
-    if ending.result != NOTHING_SENT or not noted:
+    """*ending*, with the result of a note if nothing was sent, or if another client elected."""
+    elsewhere = ending.result not in (*_LED, UNKNOWN) and noted.get("result") in _LED
+    if not noted or not (elsewhere or ending.result == NOTHING_SENT):
         return ending
     leader = noted.get("leader")
     return replace(

@@ -76,7 +76,7 @@ class Fate(StrEnum):
     """The election cut it off; the folder of a rescue has it."""
     LOST = "lost"
     WAITING = "waiting"
-    """No leader was elected, so the record's replicas still have it."""
+    """This journal elected no leader: replicas had the record when they were read last."""
     UNKNOWN = "unknown"
 
 

@@ -38,7 +38,7 @@ MEANS = {
     Fate.PUT_BACK: "appended to the topic again",
     Fate.RESCUED: "in a rescue's folder",
     Fate.LOST: "in no log, in no rescue",
-    Fate.WAITING: "no leader elected: on replicas",
+    Fate.WAITING: "not elected here, as last read",
     Fate.UNKNOWN: "not accounted for",
 }
 

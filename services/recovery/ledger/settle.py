@@ -271,7 +271,7 @@ class _Settling:
         """The label of offsets that no layer covers."""
         case = self._case
         if case.elected is False and self._now is None:
-            return _Label(Fate.WAITING, "no leader was elected")
+            return _Label(Fate.WAITING, "this journal elected no leader")
         if isinstance(case.elected, Unknown) and self._now is None:
             return _Label(Fate.UNKNOWN, case.elected.reason)
         led = self._now or self._led

@@ -42,7 +42,7 @@ class CheckStatus(StrEnum):
     """The evidence of the plan has changed: skipped."""
     ONLINE = "online"
     """It has a leader by now: nothing to do, a success."""
-    GONE = "gone"
+    DELETED = "deleted"
     """The partition no longer exists."""
     REFUSED = "refused"
     """Nothing changed, but this leader cannot be elected, as in a file edited by hand."""
@@ -114,7 +114,7 @@ def check_evidence(then: PartitionEvidence, leader: int, now: PartitionEvidence 
     """Compare the election of *leader* on the evidence of *then* with that of *now*."""
     partition = then.partition
     if now is None:
-        return Checked(partition, leader, CheckStatus.GONE, "there is no such partition any more")
+        return Checked(partition, leader, CheckStatus.DELETED, "there is no such partition now")
     if now.state.topic_id != then.state.topic_id:
         reason = "the topic was deleted and created again"
         return Checked(partition, leader, CheckStatus.CHANGED, reason)

@@ -396,7 +396,7 @@ class Appraisal:
 
 _CURES = {
     CheckStatus.CHANGED: "make the plan again",
-    CheckStatus.GONE: "leave it out of the plan",
+    CheckStatus.DELETED: "leave it out of the plan",
     CheckStatus.REFUSED: "choose another leader",
 }
 """What an operator does about an election that is refused."""
@@ -436,7 +436,7 @@ def _first_look(
 ) -> Checked:
     """An election of a bare plan, which nothing can have changed."""
     if now is None:
-        return Checked(partition, leader, CheckStatus.GONE, "there is no such partition")
+        return Checked(partition, leader, CheckStatus.DELETED, "there is no such partition")
     if not now.state.offline:
         return Checked(partition, leader, CheckStatus.ONLINE, f"b{now.state.leader} leads it")
     if partition in refused:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -88,13 +88,14 @@ ElectionKey = tuple[str, TopicPartition, int]
 """Topic id, partition, and the leader epoch that began with the election."""
 
 
-def elections_in(view: JournalView) -> Iterator[ElectionKey]:
-    """The elections of *view* that ended as they were agreed to."""
+def elections_in(view: JournalView) -> Iterator[tuple[ElectionKey, int]]:
+    """The elections of *view* that ended as they were agreed to, each with its leader."""
     planned = view.plan.items if view.plan is not None else {}
     for ending in endings_of(view):
-        if ending.leader_epoch is not None and ending.result == RecoveryResult.ELECTED:
+        leader, epoch = ending.leader, ending.leader_epoch
+        if leader is not None and epoch is not None and ending.result == RecoveryResult.ELECTED:
             topic_id = str(planned.get(ending.partition, {}).get("topic_id", ""))
-            yield topic_id, ending.partition, ending.leader_epoch
+            yield (topic_id, ending.partition, epoch), leader
 
 
 def standing(
@@ -215,7 +216,7 @@ MOST_BYTES = 256 * 1024 * 1024
 class _Read:
     stamp: tuple[int, int]
     abandonments: tuple[Abandonment, ...]
-    elected: frozenset[ElectionKey] = frozenset()
+    elected: Mapping[ElectionKey, int] = field(default_factory=dict)
     trouble: str = ""
 
 
@@ -349,9 +350,9 @@ class Recollection:
             self.passed_over(snapshot, whole=whole), self.cut_by_leaders(client, snapshot)
         )
 
-    def elected(self) -> frozenset[ElectionKey]:
-        """The elections that journals know of: each was agreed to."""
-        return frozenset().union(*[held.elected for held in self._read_journals()])
+    def elected(self) -> dict[ElectionKey, int]:
+        """The elections that journals know of, with their leaders: each was agreed to."""
+        return {key: one for held in self._read_journals() for key, one in held.elected.items()}
 
     def _ran_at(self, broker: int) -> int:
         """When *broker* was heard or checked last; a moment that is to come proves nothing."""
@@ -384,7 +385,7 @@ class Recollection:
             return _Read(stamp, (), trouble=f"{error}; whom its elections gave up is not known")
         if view.cluster_id != self._cluster_id:
             return _Read(stamp, ())
-        return _Read(stamp, tuple(abandonments_in(view)), frozenset(elections_in(view)))
+        return _Read(stamp, tuple(abandonments_in(view)), dict(elections_in(view)))
 
     def _paths(self) -> list[Path]:
         """Journals of this cluster: the newest of this account, and those that were named."""

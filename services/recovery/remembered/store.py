@@ -256,6 +256,7 @@ class ReplicaMemory:
         self._checked: dict[int, int] = {}
         self._checked_under: dict[int, object] = {}
         self._compared: dict[Key, int] = {}
+        self._returned: dict[Key, int] = {}
         self._rescues: dict[Path, None] = {}
         self._emptied: dict[Key, dict[int, int]] = {}
         self._file, self._read = 0, 0
@@ -314,6 +315,11 @@ class ReplicaMemory:
         """Up to which leader epoch its leaders were compared with what was heard; -1: none."""
         self._read_on()
         return self._compared.get(key, -1)
+
+    def returned(self) -> Mapping[Key, int]:
+        """When partitions that were offline were seen with a leader that no journal elected."""
+        self._read_on()
+        return self._returned
 
     def recalled(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
         """*partitions*, just read, with what is remembered of the logs that could not be read."""
@@ -460,6 +466,7 @@ class ReplicaMemory:
             if not valid_offset(epoch):
                 return False
             self._compared[key] = max(epoch, self._compared.get(key, -1))
+            self._returned[key] = at_ms
             return True
         heard = read_heard(fields.get("replicas")) if kind == HEARD else None
         if heard is None:

@@ -11,7 +11,6 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import assert_never
-from urllib.parse import unquote
 
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
 from breakglass.services.file_lock import is_locked
@@ -23,8 +22,9 @@ from breakglass.services.guard.journal import (
     JournalView,
     UnreadableJournal,
     read,
+    shown,
 )
-from breakglass.services.guard.lock import file_name
+from breakglass.services.guard.lock import clusters_in, file_name
 from breakglass.services.recovery.execution.steps import PREFERRED, SUCCEEDED, UNDONE
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.group_reset import STEP as COMMIT
@@ -84,20 +84,20 @@ def _says(entry: JournalEntry, step: str) -> str:
             return f"{said['who']} agreed: {said['phrase']}"
         case EntryKind.REQUEST:
             group = f" of group {said['group']}" if "group" in said else ""
-            return f"{said['step']}{group}: {_sized(entry.items)}"
+            return f"{shown(said['step'])}{group}: {_sized(entry.items)}"
         case EntryKind.OUTCOME:
             return f"{step}: {_results(entry.items)}"
         case EntryKind.NOTE:
             return f"note: {said['text']}"
         case EntryKind.CLOSED:
-            return f"ended: {said['result']}"
+            return f"ended: {shown(said['result'])}"
         case _ as unknown:
             assert_never(unknown)
 
 
 def _by_kind(view: JournalView, requests: Sequence[JournalEntry]) -> Iterator[Moment]:
     """One line for each kind of step, where its first request stood."""
-    for name in dict.fromkeys(str(request.payload["step"]) for request in requests):
+    for name in dict.fromkeys(shown(request.payload["step"]) for request in requests):
         steps = [step for step in view.steps if step.name == name]
         told: Counter[str] = Counter()
         for step in steps:
@@ -320,8 +320,7 @@ class Shelf:
 
     def clusters(self) -> list[str]:
         """Ids of the clusters that there are journals of."""
-        found = (folder.name for folder in self._folder.glob(f"{PREFIX}*") if folder.is_dir())
-        return sorted(unquote(name.removeprefix(PREFIX)) for name in found)
+        return clusters_in(self._folder)
 
     def briefs(self, cluster_ids: Iterable[str]) -> list[Brief | UnreadableJournal]:
         """The journals of these clusters, newest first."""

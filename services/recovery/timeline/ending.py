@@ -21,14 +21,14 @@ from breakglass.services.guard.journal import (
 from breakglass.services.guard.steps import (
     ADD_REPLICAS,
     FORGET_LEADERS,
-    HOLD_ELECTIONS,
+    FREEZE_ELECTIONS,
     PUT_SETTING_BACK,
     RESTORE_COMMAND_TOPIC,
     TAKE_CHECKPOINT,
 )
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.steps import REORDER, RESCUE, RESTORE, UNDO
-from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.execution.target import RecoveryResult, Rung
 from breakglass.services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from breakglass.services.recovery.group_reset import MoveResult
 
@@ -120,7 +120,7 @@ _WORDS = {
     (UNDO, ACCEPTED): str(RecoveryResult.UNDONE),
     (TAKE_CHECKPOINT, "done"): "started",
     (RESTORE_COMMAND_TOPIC, "succeeded"): RESTORED,
-    (HOLD_ELECTIONS, "done"): "held",
+    (FREEZE_ELECTIONS, "done"): "frozen",
     (FORGET_LEADERS, "done"): "setting changed",
     (PUT_SETTING_BACK, "done"): "put back",
     (ADD_REPLICAS, "done"): REPLICA_ADDED,
@@ -212,7 +212,8 @@ def _ending(
         str(told.get("reason") or ""),
         designee if seen is None else seen,
         _number(told.get("leader_epoch")),
-        str(told.get("rung") or ""),
+        # Older journals call the first rung elected.
+        str(told.get("rung") or "").replace("elected", str(Rung.ANNOUNCED)),
         price,
         rescued,
         _order_kept(partition, steps),

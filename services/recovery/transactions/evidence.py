@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
-from breakglass.services.kafka.transaction_end_client import EndMarker
+from breakglass.services.kafka.marker_client import EndMarker
 from breakglass.services.model import TRANSACTION_STATE, EpochHistory, Unknown
 from breakglass.services.recovery.internal_topics.records import (
     DECIDED,

@@ -17,6 +17,7 @@ from breakglass.services.kafka.cluster.open_transactions import (
     ended_beside,
     read_open_transactions,
 )
+from breakglass.services.kafka.marker_client import EndMarker
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
@@ -28,7 +29,6 @@ from breakglass.services.kafka.replicas.list_offsets import (
     read_leader_ends,
 )
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
-from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TRANSACTION_STATE, PartitionState, TopicPartition, Unknown
 from breakglass.services.record_batches import BatchHeader

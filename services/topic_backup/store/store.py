@@ -130,10 +130,15 @@ class RunsFolder:
             and versions[-1][0] >= _LOOKED.get(self.where(), -KEPT_MANIFESTS) + KEPT_MANIFESTS
         ):
             _LOOKED[self.where()] = versions[-1][0]
-            self.blobs.remove(stale(names, [self._read(name) for _, name in versions]))
-
-    def _read(self, name: str) -> TopicManifest:
-        return decode(read_whole(self, name, MAX_MANIFEST_BYTES), self.where(name))
+            self.blobs.remove(
+                stale(
+                    names,
+                    [
+                        decode(read_whole(self, name, MAX_MANIFEST_BYTES), self.where(name))
+                        for _, name in versions
+                    ],
+                )
+            )
 
 
 def version_name(version: int) -> str:

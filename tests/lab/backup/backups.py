@@ -9,8 +9,15 @@ from typing import Any
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup import back_up
-from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
-from breakglass.services.pipeline.report import BackupReport, CopyProgress, TopicReport
+from breakglass.services.pipeline.backup_context import (
+    BackupReport,
+    BackupRun,
+    BackupSettings,
+    CopyProgress,
+    Meter,
+    Tell,
+    TopicReport,
+)
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
 from breakglass.services.record_batches import Record

@@ -1,7 +1,6 @@
 """What backs up and restores topics of the whole broker."""
 
 import sys
-import uuid
 from collections.abc import Generator
 from pathlib import Path
 
@@ -34,12 +33,6 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         if asking is not None:
             asking.close()
     return report
-
-
-@pytest.fixture
-def topic() -> str:
-    """The name for a topic of this test's own."""
-    return f"topic-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,8 +17,9 @@ from typing import Any, cast
 import psutil
 
 from breakglass.services.lab.cluster import Cluster
-from tests.kit.program import RUN
-from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.kit.program import Ended
+from tests.kit.running import Running, running
+from tests.kit.waiting import wait_until
 from tests.lab.backup.independent import Content, committed, delivered, stored
 from tests.lab.backup.spark_cluster import SparkCluster
 from tests.lab.backup.watching import jvms, python_workers
@@ -73,33 +73,13 @@ class Scene:
         """The whole backup."""
         return self.folder / "whole"
 
-    @contextmanager
     def started(
         self, words: Sequence[str], place: Place = Place.WORKERS
-    ) -> Iterator[subprocess.Popen[str]]:
+    ) -> AbstractContextManager[Running]:
         """`breakglass backup` under way; killed at the end if it still is."""
         where = ["--bootstrap-server", self.broker.bootstrap_servers]
         where += ["--master", self.spark.master] if place is Place.WORKERS else []
-        with subprocess.Popen(
-            [sys.executable, "-c", RUN, "backup", *words, *where],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.spark.environment,
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A command that came to its end."""
-
-    code: int
-    out: str = ""
-    err: str = ""
+        return running(None, "backup", *words, *where, environment=self.spark.environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +225,8 @@ class Siege:
         """Kill and go on to the end; returns how many it killed, all unless it ended before."""
         waiting = list(self.victims)
         for _ in range(len(self.victims) + ATTEMPTS):
-            with self.scene.started(self.job.words(), self.place) as process:
+            with self.scene.started(self.job.words(), self.place) as command:
+                process = command.process
                 # Kill while the command runs.
                 while waiting and self._reached_somewhere(process, len(waiting)):
                     hit = self.job.reached()
@@ -255,7 +236,7 @@ class Siege:
                         process.wait(self.chance.uniform(0.05, 0.5))
                 # What a killed driver leaves behind it may still be at work when the next begins.
                 killed = process.poll() == -signal.SIGKILL
-                ended = Ended(-signal.SIGKILL) if killed else end_of(process)
+                ended = Ended(-signal.SIGKILL, "", "") if killed else end_of(command)
             if ended.code != 0:
                 self.job.failed(ended)
             if ended.code == 0 or self.job.over:
@@ -300,7 +281,6 @@ class Siege:
         return True
 
 
-def end_of(process: subprocess.Popen[str]) -> Ended:
+def end_of(command: Running) -> Ended:
     """Wait for the end of a command."""
-    out, err = process.communicate(timeout=2 * DEADLINE_SECONDS)
-    return Ended(process.returncode, out, err)
+    return Ended(command.wait(), command.out, "\n".join(command.said))

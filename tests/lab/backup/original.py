@@ -13,8 +13,8 @@ from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import Distribution, distribution
+from breakglass.services.lab.maven import maven_context
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
-from tests.lab.backup.jars import fetched
 from tests.unit.topic_backup.golden import GOLDEN
 
 SOURCES = GOLDEN.parent / "kafka_backup" / "src" / "main" / "java"
@@ -35,6 +35,17 @@ TOO_SOON = '"this.endOffsets" is null'
 """A snapshot's task dies if Connect calls its `put`, without records, before its `open`
 (BackupSinkTask.java, terminateIfCompleted): on a busy machine its group takes long to form."""
 TRIES = 5
+
+
+def fetched(*coordinates: str) -> tuple[Path, ...]:
+    """The jars of these *coordinates*, from the cache, or fetched now where one is missing."""
+    context = maven_context()
+    found = []
+    for coordinate in coordinates:
+        group, artifact, version = coordinate.split(":")
+        component = context.project(group, artifact).at_version(version)
+        found.append(Path(component.artifact().resolve()))
+    return tuple(found)
 
 
 def compiled(target: Path, *more: Path) -> Original:

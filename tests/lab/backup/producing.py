@@ -18,7 +18,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition as KafkaPartition
 from tests.kit.commits import commit_offsets
-from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import messages
 
 LOG = logging.getLogger(__name__)
@@ -77,17 +77,6 @@ def set_policy(cluster: Cluster, topic: str, policy: str) -> None:
     of = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     client = admin(cluster)
     client.incremental_alter_configs([of])[of].result(SECONDS)
-
-
-def delete(cluster: Cluster, topic: str) -> None:
-    """Delete *topic*, and wait until brokers no longer know it."""
-    client = admin(cluster)
-    client.delete_topics([topic])[topic].result(SECONDS)
-
-    def gone() -> bool:
-        return all(state.partition.topic != topic for state in cluster.partitions())
-
-    wait_until(gone, f"{topic} to be gone")
 
 
 def consumer(cluster: Cluster, group: str) -> Consumer:
@@ -152,6 +141,28 @@ def put(client: Producer, topic: str, values: Iterator[Values], partition: int =
             assert failed == []
     assert client.flush(SECONDS) == 0
     assert failed == []
+
+
+def transact(
+    client: Producer,
+    topic: str,
+    values: Iterator[Values],
+    partition: int = 0,
+    *,
+    commit: bool = True,
+) -> None:
+    """Produce *values* in a transaction, which is aborted unless it is to *commit*."""
+    client.begin_transaction()
+    put(client, topic, values, partition)
+    end = client.commit_transaction if commit else client.abort_transaction
+    end(SECONDS)
+
+
+def delete_before(cluster: Cluster, topic: str, offset: int, partition: int = 0) -> None:
+    """Have the log of a partition begin at *offset*, as retention does."""
+    cut = TopicPartition(topic, partition, offset)
+    client = admin(cluster)  # Its futures end with it.
+    client.delete_records([cut])[cut].result(SECONDS)
 
 
 def produce(cluster: Cluster, topic: str, values: Iterator[Values], partition: int = 0) -> None:

@@ -9,11 +9,19 @@ from typing import Any
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
-from breakglass.services.pipeline.report import CopyProgress
-from breakglass.services.pipeline.restore.options import RestoreOptions, RestoreSettings
+from breakglass.services.pipeline.backup_context import (
+    BackupRun,
+    BackupSettings,
+    CopyProgress,
+    Meter,
+    Tell,
+)
+from breakglass.services.pipeline.restore.options import (
+    RestoreOptions,
+    RestorePlan,
+    RestoreSettings,
+)
 from breakglass.services.pipeline.restore.plan import make_plan
-from breakglass.services.pipeline.restore.planned import RestorePlan
 from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
 from breakglass.services.pipeline.restore.tail_plan import TailOptions, tail_plan
 from breakglass.services.recovery.plan.document import Plan, PlanEntry

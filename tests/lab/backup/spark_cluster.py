@@ -14,7 +14,7 @@ from types import TracebackType
 import psutil
 import pyspark
 
-from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.layout import free_ports
 from breakglass.services.pipeline.java import find_java, java_home
 from tests.kit.waiting import wait_until
 

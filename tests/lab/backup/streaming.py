@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings
+from breakglass.services.pipeline.backup_context import BackupReport, BackupRun, BackupSettings
 from breakglass.services.pipeline.continuous import Followed, follow
-from breakglass.services.pipeline.report import BackupReport
 from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.store.store import LocalStore

@@ -13,8 +13,9 @@ from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.spark_job import count_part, merged
 from tests.kit.program import breakglass
+from tests.lab.asking import transactional
 from tests.lab.backup.backups import BackUp
-from tests.lab.backup.producing import SECONDS, make, numbered, produce, producer, put
+from tests.lab.backup.producing import make, numbered, produce, transact
 from tests.lab.backup.restores import Restore
 from tests.unit.divergence.streams import Edited, ListSource, edited, entries
 from tests.unit.topic_backup.backups import back_up
@@ -81,11 +82,7 @@ def test_a_restored_topic_is_compared_by_the_offsets_of_its_backup(
 ) -> None:
     make(whole_broker, topic)
     produce(whole_broker, topic, numbered(300))
-    aborted = producer(whole_broker, transactional_id=topic)
-    aborted.init_transactions(SECONDS)
-    aborted.begin_transaction()
-    put(aborted, topic, numbered(5))
-    aborted.abort_transaction(SECONDS)
+    transact(transactional(whole_broker, topic), topic, numbered(5), commit=False)
     produce(whole_broker, topic, numbered(200, start=300))
     back_up.await_decided(topic)
     back_up.topic(topic)

@@ -10,7 +10,6 @@ from breakglass.services.errors import Refused
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.backup.backups import BackUp
-from tests.lab.backup.commands import started
 from tests.lab.backup.independent import contents, stored
 from tests.lab.backup.producing import make, numbered, produce
 from tests.lab.backup.restores import Restore
@@ -87,20 +86,3 @@ def test_what_a_killed_original_left_is_restored_whole_and_called_salvaged(
     written = [content for _, content in stored(RESUMED / "whole" / "orders", 0)]
     assert contents(whole_broker, f"{topic}-back") == written
     assert "restored, salvaged" in results(journal_of(restore))
-
-
-def test_b18_a_backup_of_more_segments_than_files_may_be_open_is_restored(
-    whole_broker: Cluster, back_up: BackUp, topic: str, tmp_path: Path
-) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(COUNT))
-    back_up.topic(topic, max_segment_bytes=1)
-    assert len(back_up.manifest(topic).partitions[0].segments) == COUNT
-    target = f"{topic}-back"
-    words = ["restore", "--store", str(back_up.root), "--map", f"{topic}={target}", "--write"]
-    words += ["--progress", str(tmp_path / "state"), "--consent"]
-    words += [f"restore {COUNT} records into {target}"]
-    few = ("bash", "-c", 'ulimit -Sn 256; exec "$@"', "bash")
-    with started(whole_broker, *words, before=few) as process:
-        assert process.wait() == 0, process.said
-    assert contents(whole_broker, target) == contents(whole_broker, topic)

@@ -10,7 +10,7 @@ import pytest
 from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.pipeline.restore import producing
 from breakglass.services.pipeline.restore.offset_map import CommittedRun, LoggedOffsets, read_log
 from breakglass.services.pipeline.restore.producing import RecordClient
@@ -18,9 +18,10 @@ from breakglass.services.pipeline.restore.proof import Foreign, foreign_records
 from breakglass.services.pipeline.restore.task import PartitionTask
 from breakglass.services.pipeline.stored_segments import Longs, RecordRun
 from breakglass.services.session import Power
+from tests.lab.asking import delete_topic, transactional
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.independent import contents
-from tests.lab.backup.producing import SECONDS, delete, make, numbered, produce, producer, put
+from tests.lab.backup.producing import make, numbered, produce, transact
 from tests.lab.backup.restores import Restore
 from tests.lab.checkpoint.taking import Taking
 
@@ -71,14 +72,10 @@ def test_records_of_others_are_found_before_between_and_behind(
 ) -> None:
     """An attempt of ours that was aborted, and commit markers, are nobody's records."""
     make(whole_broker, topic, partitions=2)
-    ours = producer(whole_broker, transactional_id=topic)
-    ours.init_transactions(SECONDS)
+    ours = transactional(whole_broker, topic)
 
     def transaction(count: int, partition: int, *, commit: bool = True) -> None:
-        ours.begin_transaction()
-        put(ours, topic, numbered(count), partition)
-        end = ours.commit_transaction if commit else ours.abort_transaction
-        end(SECONDS)
+        transact(ours, topic, numbered(count), partition, commit=commit)
         back_up.await_decided(topic)
 
     produce(whole_broker, topic, numbered(2))
@@ -155,7 +152,7 @@ def test_records_written_before_the_restored_ones_are_refused_until_the_topic_is
         taking.plan(id, renamed)
     with pytest.raises(Refused, match="delete the topic, then restore it again"):
         taking.plan(id, renamed, resume=True)
-    delete(whole_broker, target)
+    delete_topic(whole_broker, target)
     (again,) = taking.carry_out(taking.plan(id, renamed, resume=True))
     assert (again.error, again.verified, again.whole) == ("", True, True)
     assert contents(whole_broker, target) == contents(whole_broker, filled)

@@ -21,6 +21,7 @@ from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.pipeline.java import find_java
 from tests.kit.waiting import wait_until
+from tests.lab.asking import transactional
 from tests.lab.backup.commands import finish
 from tests.lab.backup.independent import delivered, stored
 from tests.lab.backup.kills import (
@@ -35,7 +36,7 @@ from tests.lab.backup.kills import (
     Victim,
     end_of,
 )
-from tests.lab.backup.producing import SECONDS, make, numbered, producer, put, shapes
+from tests.lab.backup.producing import make, numbered, producer, put, shapes, transact
 from tests.lab.backup.spark_cluster import SparkCluster
 from tests.lab.backup.watching import writers_in
 
@@ -92,14 +93,11 @@ def siege(scene: Scene) -> Lay:
 
 def _fill(broker: Cluster, topic: str) -> None:
     make(broker, topic, {"max.message.bytes": "2000000"}, partitions=len(PARTITIONS))
-    writer = producer(broker, transactional_id=topic)
-    writer.init_transactions(SECONDS)
+    writer = transactional(broker, topic)
     for number in PARTITIONS:
         produce_many(broker, topic, number, 4_000, pattern=Pattern(value_bytes=500))
-        for end in (writer.abort_transaction, writer.commit_transaction):
-            writer.begin_transaction()
-            put(writer, topic, numbered(50), partition=number)
-            end(SECONDS)
+        for commit in (False, True):
+            transact(writer, topic, numbered(50), number, commit=commit)
     put(producer(broker), topic, shapes())
 
 

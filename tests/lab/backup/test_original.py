@@ -1,8 +1,8 @@
-"""Kafka Backup's own connectors restore what Breakglass backed up, and the other way round."""
+"""Kafka Backup's connectors restore what Breakglass backed up, and the other way round."""
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.pipeline.restore.options import RestorePlan
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.group_history import update_offsets
 from breakglass.services.topic_backup.prune import PruneLimits, prune
+from tests.kit.running import ran
 from tests.kit.waiting import wait_until
+from tests.lab.asking import delete_topic
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.original import Original, compiled
 from tests.lab.backup.producing import (
@@ -24,7 +26,6 @@ from tests.lab.backup.producing import (
     commit,
     committed_messages,
     committed_offset,
-    delete,
     make,
     numbered,
     produce,
@@ -32,6 +33,7 @@ from tests.lab.backup.producing import (
 )
 from tests.lab.backup.restores import Restore
 from tests.unit.topic_backup.golden import GOLDEN, partitions
+from tests.unit.topic_backup.test_connector import SINK, SOURCE
 
 SHAPES, NUMBERED, UNREAD, EMPTY = range(4)
 """Partitions: no group has committed on the last two."""
@@ -64,14 +66,14 @@ def carried() -> Iterator[Values]:
     return (values for values in shapes() if len(values["headers"]) < 300)
 
 
-def read(broker: Cluster, topic: str) -> list[list[tuple[object, ...]]]:
+def read(broker: Cluster, topic: str, partitions: int = 4) -> list[list[tuple[object, ...]]]:
     """Key, value, headers and time of each record, partition by partition."""
     return [
         [
             (message.key(), message.value(), message.headers(), message.timestamp())
             for message in committed_messages(broker, topic, partition)
         ]
-        for partition in range(4)
+        for partition in range(partitions)
     ]
 
 
@@ -80,7 +82,7 @@ def test_the_original_restores_what_was_backed_up_here(
 ) -> None:
     was = read(whole_broker, filled)
     back_up.topic(filled, max_segment_bytes=4000)
-    delete(whole_broker, filled)
+    delete_topic(whole_broker, filled)
     make(whole_broker, filled, partitions=4)
 
     def done() -> bool:
@@ -176,3 +178,59 @@ def counts(broker: Cluster, topic: str, partitions: int = 4) -> list[int]:
         return []
     finally:
         consumer.close()
+
+
+EXAMPLE, EXAMPLE_EMPTY = "backup-test-1partition", "backup-test-empty"
+"""The topics of the example."""
+GROUP = "readers-of-backup-test"
+ONE_CORE = ("--master", "local[1]")
+
+
+def example(file: Path, folder: Path, broker: Cluster) -> Path:
+    """The original's example with two values changed: the backup's folder, and the broker."""
+    text = file.read_text()
+    for old, new in {
+        "/tmp/kafka-backup/001_simple_1partition_test/": str(folder / "taken-over"),
+        "localhost:9092": broker.bootstrap_servers,
+    }.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    copy = folder / file.name
+    copy.write_text(text)
+    return copy
+
+
+def files(store: Path) -> Mapping[str, bytes]:
+    """Every file that the original knows."""
+    found = store.rglob("*_partition_*")
+    return {str(path.relative_to(store)): path.read_bytes() for path in found if path.is_file()}
+
+
+def test_the_originals_own_examples_back_up_and_restore(
+    whole_broker: Cluster, back_up: BackUp, tmp_path: Path
+) -> None:
+    for topic in (EXAMPLE, EXAMPLE_EMPTY):
+        make(whole_broker, topic)
+    produce(whole_broker, EXAMPLE, numbered(30))
+    commit(whole_broker, EXAMPLE, GROUP, 11, 0)
+    was = read(whole_broker, EXAMPLE, 1)
+
+    file = example(SINK, tmp_path, whole_broker)
+    done = ran("backup", "run", "--connector-config", file, "--snapshot", *ONE_CORE)
+    assert done.code == 0, done.err
+
+    back_up(EXAMPLE, EXAMPLE_EMPTY, max_segment_bytes=10 * 1024**2)
+    assert len(files(back_up.root)) == 8
+    assert files(tmp_path / "taken-over") == files(back_up.root)
+
+    for topic in (EXAMPLE, EXAMPLE_EMPTY):
+        delete_topic(whole_broker, topic)
+    restore = ("backup", "restore", "--connector-config", example(SOURCE, tmp_path, whole_broker))
+    asked = ran(*restore, "--write", *ONE_CORE)
+    assert asked.code == 3, asked.err
+    phrase = asked.consent
+    back = ran(*restore, "--write", "--consent", phrase, *ONE_CORE)
+    assert back.code == 0, back.err
+    assert read(whole_broker, EXAMPLE, 1) == was
+    assert len(whole_broker.partitions(EXAMPLE_EMPTY)) == 1
+    assert committed_offset(whole_broker, EXAMPLE, GROUP) == 11

@@ -1,37 +1,52 @@
 """Topics put back as they were: records, settings, groups; and what a kill leaves."""
 
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as Position
 
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.guard.journal import Journal, JournalView, list_journals
 from breakglass.services.kafka.cluster.settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.pipeline.restore import producing
+from breakglass.services.pipeline.restore.groups import SNAPSHOT
 from breakglass.services.pipeline.restore.producing import ClusterProgress
 from breakglass.services.pipeline.restore.task import PartitionTask
 from breakglass.services.record_batches import Record, TimestampType
+from breakglass.services.recovery.group_reset import MoveResult, carry_out, moves_of
+from breakglass.services.recovery.group_standing import read_standing
 from breakglass.services.session import Power
+from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.clusters import in_main_job
 from tests.kit.waiting import wait_until
+from tests.lab.asking import transactional
 from tests.lab.backup.backups import BackUp
+from tests.lab.backup.commands import finish, last_line
 from tests.lab.backup.independent import contents
 from tests.lab.backup.producing import (
     SECONDS,
     commit,
+    committed_offset,
     consumer,
     make,
     next_value,
     numbered,
     produce,
-    producer,
     put,
     shapes,
+    transact,
 )
 from tests.lab.backup.restores import Restore
 
@@ -42,13 +57,9 @@ def test_a_topic_of_every_shape_comes_back_as_it_was(
 ) -> None:
     make(whole_broker, topic, {"max.message.bytes": "2000000"}, partitions=2)
     produce(whole_broker, topic, shapes())
-    writer = producer(whole_broker, transactional_id=topic)
-    writer.init_transactions(SECONDS)
+    writer = transactional(whole_broker, topic)
     for number in range(4):
-        writer.begin_transaction()
-        put(writer, topic, numbered(5, start=100 * number), partition=1)
-        end = writer.abort_transaction if number % 2 else writer.commit_transaction
-        end(SECONDS)
+        transact(writer, topic, numbered(5, start=100 * number), 1, commit=number % 2 == 0)
     back_up.await_decided(topic)
     back_up.topic(topic, max_segment_bytes=200_000)
     done = restore.topic(topic, f"{topic}-back")
@@ -67,12 +78,9 @@ def test_groups_go_on_at_the_right_record(
 ) -> None:
     """Behind the last record, at one, and in a gap where no record ever was."""
     make(whole_broker, topic)
-    writer = producer(whole_broker, transactional_id=topic)
-    writer.init_transactions(SECONDS)
+    writer = transactional(whole_broker, topic)
     for number in range(3):
-        writer.begin_transaction()
-        put(writer, topic, numbered(4, start=10 * number))
-        writer.commit_transaction(SECONDS)
+        transact(writer, topic, numbered(4, start=10 * number))
     committed = {"at-end": 15, "at-record": 6, "in-gap": 4, "at-start": 0}
     for group, offset in committed.items():
         commit(whole_broker, topic, f"{topic}-{group}", offset)
@@ -104,11 +112,10 @@ def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
     spans, stored = plan.partitions[0].spans, plan.stored[0]
     log = str(tmp_path / "partition-0.jsonl")
     task = PartitionTask(target, 0, spans, stored, "of-a-test", log, 1_000)
-    earlier = producer(whole_broker, transactional_id=task.transactional_id)
-    earlier.init_transactions(SECONDS)
+    earlier = transactional(whole_broker, task.transactional_id)
     earlier.begin_transaction()
     put(earlier, target, numbered(3))
-    reached = [TopicPartition(target, 0, 3)]
+    reached = [Position(target, 0, 3)]
     with closing(consumer(whole_broker, task.group)) as member:
         earlier.send_offsets_to_transaction(reached, member.consumer_group_metadata(), SECONDS)
 
@@ -252,3 +259,147 @@ def test_the_latest_value_of_each_key_is_restored_alone(
     values = [(content.key, content.value) for content in contents(whole_broker, f"{topic}-back")]
     wanted = [(b"k%d" % at, b"v%d" % at) for at in range(20) if at not in (3, 5)]
     assert values == [*wanted, (b"k5", b"later")]
+
+
+@contextmanager
+def running(broker: Cluster, topic: str, group: str) -> Iterator[None]:
+    """A consumer of *group* that has joined it."""
+    with closing(consumer(broker, group)) as member:
+        member.subscribe([topic])
+        assert member.poll(SECONDS) is not None
+        yield
+
+
+def test_a_group_with_members_is_refused_before_anything_is_made(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(3))
+    group, target = f"{topic}-group", f"{topic}-back"
+    commit(whole_broker, topic, group, 2)
+    back_up.topic(topic)
+    plan = restore.plan(topic, target, groups=True)
+    with running(whole_broker, topic, group):
+        with pytest.raises(Refused, match=f"consumers of {group} are running"):
+            restore.plan(topic, target, groups=True)
+        with pytest.raises(Refused, match=f"consumers of {group} are running"):
+            restore(plan)
+    assert not restore.exists(target)
+    assert restore(plan).groups_set == {group: {0: 2}}
+
+
+def test_groups_of_empty_partitions_stand_at_their_end(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    """Else they would go where auto.offset.reset says, and skip what is written meanwhile."""
+    make(whole_broker, topic, partitions=2)
+    produce(whole_broker, topic, numbered(3))
+    group, target = f"{topic}-group", f"{topic}-back"
+    commit(whole_broker, topic, group, 9, partition=1)
+    back_up.topic(topic)
+    assert restore(restore.plan(topic, target, groups=True)).groups_set == {group: {1: 0}}
+
+
+def test_groups_get_the_offsets_that_they_had_at_a_time(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(5))
+    group, target = f"{topic}-group", f"{topic}-back"
+    for offset in (1, 4):
+        commit(whole_broker, topic, group, offset)
+        back_up.topic(topic)
+    first, second = group_history.times(back_up.folder(topic).names())[-2:]
+    with pytest.raises(UsageError, match="or before"):
+        restore.plan(topic, target, groups=True, groups_at_ms=1)
+    for moment, offset in ((second, 4), (first, 1), (second - 1, 1)):
+        plan = restore.plan(topic, target, groups=True, groups_at_ms=moment)
+        assert plan.topics[0].groups == {0: {group: offset}}
+
+
+def test_what_a_restore_did_to_groups_can_be_taken_back(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(5))
+    target = f"{topic}-back"
+    moved, fresh, gone_on = (f"{topic}-{name}" for name in ("moved", "fresh", "gone-on"))
+    for group in (moved, fresh, gone_on):
+        commit(whole_broker, topic, group, 3)
+    back_up.topic(topic)
+    make(whole_broker, target)
+    commit(whole_broker, target, moved, 1)
+    plan = restore.plan(topic, target, groups=True)
+    assert set(restore(plan).groups_set) == {moved, fresh, gone_on}
+    commit(whole_broker, target, gone_on, 5)
+
+    (view,) = list_journals(plan.cluster_id, restore.state)
+    assert isinstance(view, JournalView)
+    (before,) = [entry.payload for entry in view.entries if entry.payload.get("text") == SNAPSHOT]
+    assert before["groups"] == {moved: {f"{target}-0": 1}, fresh: {}, gone_on: {}}
+
+    client = back_up.client
+    moves = [move.back for move in moves_of(view)]
+    stand = read_standing(client, [1], {move.partition for move in moves}, restore.deadline)
+    with (
+        Journal.open(plan.cluster_id, restore.state) as journal,
+        restore.power.groups(plan.cluster_id) as groups,
+    ):
+        done = carry_out(groups, client, journal, moves, stand.coordinators, SECONDS)
+    assert {offset.move.group: offset.result for offset in done} == {
+        moved: MoveResult.MOVED,
+        fresh: MoveResult.MOVED,
+        gone_on: MoveResult.REFUSED,
+    }
+    nowhere = -1001
+    stands = {
+        name: committed_offset(whole_broker, target, name) for name in (moved, fresh, gone_on)
+    }
+    assert stands == {moved: 1, fresh: nowhere, gone_on: 5}
+    assert next_value(whole_broker, target, moved) == b"v1"
+
+
+def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_in_the_backup_and_is_named(
+    tmp_path: Path,
+) -> None:
+    quick = {"broker.session.timeout.ms": "4000"}
+    with Cluster.up(tmp_path / "lab", brokers=2, overrides=quick, tethered=True) as cluster:
+        count = int(SMALL["offsets.topic.num.partitions"])
+        create_topic(cluster, "__consumer_offsets", [(2,), *[(1,)] * (count - 1)])
+        names = [f"g{number}" for number in range(50)]
+        offline = TopicPartition("__consumer_offsets", 0)
+        away = next(name for name in names if log_of(name, offline.topic, count) == offline)
+        there = next(name for name in names if log_of(name, offline.topic, count) != offline)
+        make(cluster, "orders")
+        produce(cluster, "orders", numbered(9))
+        for group, offset in ((away, 3), (there, 4)):
+            commit(cluster, "orders", group, offset)
+        words = ("run", "--topics", "orders", "--store", str(tmp_path / "store"), "--json")
+        assert finish(cluster, *words)[0] == 0
+        cluster.broker(2).kill()
+        cluster.wait_fenced(2)
+        commit(cluster, "orders", there, 7)
+        code, out, err = finish(cluster, *words)
+        told = last_line(out)
+        assert (code, told["whole"], told["topics"][0]["groups_not_read"]) == (1, False, [away])
+        assert away in err
+
+        # A first run has no earlier offsets to keep: every later reader says whose are missing.
+        store = ("--store", str(tmp_path / "first"))
+        assert finish(cluster, "run", "--topics", "orders", *store)[0] == 1
+        code, out, err = finish(cluster, "verify", *store, "--json")
+        (lack,) = last_line(out)["topics"][0]["files"]["groups_lacking"]
+        assert (code, str(offline) in lack) == (1, True)
+        code, out, err = finish(cluster, "status", *store, "--json")
+        assert last_line(out)["topics"][0]["groups_lacking"] == [lack]
+        restoring = ("restore", "--groups", "--dry-run", "--map", "orders=back")
+        code, out, err = finish(cluster, *restoring, *store)
+        assert (code, lack in out) == (0, True)
+        # The other store has offsets of the group that has no coordinator.
+        code, out, err = finish(cluster, *restoring, "--store", str(tmp_path / "store"))
+        assert (code, str(offline) in err) == (3, True), err
+    folder = LocalFolder(tmp_path / "store" / "orders")
+    assert group_history.newest_offsets(folder, [0]) == {0: {away: 3, there: 7}}
+    state = group_history.newest_state(folder)
+    assert state is not None
+    assert state.not_read == (away,)

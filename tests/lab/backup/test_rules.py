@@ -23,6 +23,7 @@ from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import Gap, GapReason
+from tests.lab.asking import delete_topic, transactional
 from tests.lab.backup.backups import BackUp, once
 from tests.lab.backup.commands import finish, last_line
 from tests.lab.backup.independent import contents
@@ -34,13 +35,13 @@ from tests.lab.backup.producing import (
     admin,
     commit,
     committed_bytes,
-    delete,
+    delete_before,
     make,
     numbered,
     produce,
-    producer,
     put,
     set_policy,
+    transact,
 )
 from tests.lab.backup.restores import Restore
 from tests.lab.backup.watching import killed_once, writers_in
@@ -75,7 +76,7 @@ def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
     before = back_up.manifest(topic)
 
     def recreate() -> None:
-        delete(whole_broker, topic)
+        delete_topic(whole_broker, topic)
         make(whole_broker, topic)
         produce(whole_broker, topic, numbered(50, start=1000))
 
@@ -98,7 +99,7 @@ def test_b27_a_topic_is_restored_as_it_was_before_it_was_deleted_and_created_aga
     produce(whole_broker, topic, numbered(10))
     back_up.topic(topic)
     deleted_ms = now_ms()
-    delete(whole_broker, topic)
+    delete_topic(whole_broker, topic)
     make(whole_broker, topic)
     produce(whole_broker, topic, numbered(3, start=1000))
     report = back_up(topic)
@@ -130,8 +131,7 @@ def test_b28_files_without_a_manifest_are_continued_only_by_a_log_that_has_each_
     produce(whole_broker, topic, numbered(10))
     back_up.topic(topic)
     forget(topic)
-    cut, client = TopicPartition(topic, 0, 4), admin(whole_broker)
-    client.delete_records([cut])[cut].result(SECONDS)
+    delete_before(whole_broker, topic, 4)
     produce(whole_broker, topic, numbered(5, start=10))
     report = back_up(topic)
     (partition,) = report.partitions
@@ -144,14 +144,13 @@ def test_b28_files_without_a_manifest_are_continued_only_by_a_log_that_has_each_
     for number, count in ((2, 0), (3, 30), (4, 3), (5, 0)):
         if count:
             forget(f"{topic}~{number - 1}")
-            delete(whole_broker, topic)
+            delete_topic(whole_broker, topic)
             make(whole_broker, topic)
             produce(whole_broker, topic, numbered(count, start=1000))
         if number == 5:
             forget(f"{topic}~4")
             produce(whole_broker, topic, numbered(1))
-            none_left = TopicPartition(topic, 0, 3)
-            client.delete_records([none_left])[none_left].result(SECONDS)
+            delete_before(whole_broker, topic, 3)
         again = back_up(topic)
         assert (again.topics[0].generation, again.whole) == (number, False)
         assert back_up.bytes(f"{topic}~{number}") == committed_bytes(whole_broker, topic)
@@ -165,9 +164,7 @@ def test_b37_what_was_removed_before_the_first_copy_of_a_later_log_is_lost(
 
     def remove(partition: int) -> None:
         produce(whole_broker, topic, numbered(10), partition=partition)
-        cut = TopicPartition(topic, partition, 4)
-        client = admin(whole_broker)
-        client.delete_records([cut])[cut].result(SECONDS)
+        delete_before(whole_broker, topic, 4, partition)
 
     make(whole_broker, topic)
     remove(0)
@@ -177,7 +174,7 @@ def test_b37_what_was_removed_before_the_first_copy_of_a_later_log_is_lost(
     remove(1)
     added = back_up(topic)
     assert (added.whole, added.partitions[1].lost) == (False, [Gap(0, 4, GapReason.LOST)])
-    delete(whole_broker, topic)
+    delete_topic(whole_broker, topic)
     make(whole_broker, topic)
     remove(0)
     anew = back_up(topic)
@@ -189,8 +186,7 @@ def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided
 ) -> None:
     make(whole_broker, topic)
     produce(whole_broker, topic, numbered(10))
-    open_one = producer(whole_broker, transactional_id=topic)
-    open_one.init_transactions(SECONDS)
+    open_one = transactional(whole_broker, topic)
     open_one.begin_transaction()
     put(open_one, topic, numbered(5, start=10))
     produce(whole_broker, topic, numbered(3, start=15))
@@ -208,8 +204,7 @@ def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_r
     """As behind a new leader, here behind a transaction: what was promised is not served yet."""
     make(whole_broker, topic)
     produce(whole_broker, topic, numbered(3))
-    open_one = producer(whole_broker, transactional_id=topic)
-    open_one.init_transactions(SECONDS)
+    open_one = transactional(whole_broker, topic)
     open_one.begin_transaction()
     put(open_one, topic, numbered(2, start=3))
     monkeypatch.setattr(patience, "FETCH", 15.0)
@@ -230,11 +225,7 @@ def test_b3_records_deleted_before_they_are_read_are_a_gap(
     make(whole_broker, topic)
     produce(whole_broker, topic, numbered(10))
 
-    def shorten() -> None:
-        cut, client = TopicPartition(topic, 0, 4), admin(whole_broker)
-        client.delete_records([cut])[cut].result(SECONDS)
-
-    back_up.topic(topic, tell=once(shorten))
+    back_up.topic(topic, tell=once(lambda: delete_before(whole_broker, topic, 4)))
     (summary,) = back_up.manifest(topic).partitions
     assert summary.segments[0].gaps == (Gap(0, 4, GapReason.LOST),)
     assert [record.offset for record in back_up.records(topic)] == list(range(4, 10))
@@ -258,11 +249,7 @@ def test_b5_a_backup_ends_where_the_last_offset_is_a_control_record(
     whole_broker: Cluster, back_up: BackUp, topic: str
 ) -> None:
     make(whole_broker, topic)
-    writer = producer(whole_broker, transactional_id=topic)
-    writer.init_transactions(SECONDS)
-    writer.begin_transaction()
-    put(writer, topic, numbered(3))
-    writer.commit_transaction(SECONDS)
+    transact(transactional(whole_broker, topic), topic, numbered(3))
     back_up.await_decided(topic)
     report = back_up.topic(topic)
     assert (report.partitions[0].end, report.partitions[0].records) == (4, 3)
@@ -274,8 +261,7 @@ def test_b11_the_stable_end_is_what_a_committed_reader_is_told(
     whole_broker: Cluster, client: ReadClient, topic: str
 ) -> None:
     make(whole_broker, topic)
-    open_one = producer(whole_broker, transactional_id=topic)
-    open_one.init_transactions(SECONDS)
+    open_one = transactional(whole_broker, topic)
     produce(whole_broker, topic, numbered(2))
     open_one.begin_transaction()
     put(open_one, topic, numbered(3))
@@ -296,13 +282,9 @@ def test_b11_the_stable_end_is_what_a_committed_reader_is_told(
 
 def write_transactions(broker: Cluster, topic: str) -> None:
     """Four of five records each, every other one aborted."""
-    writer = producer(broker, transactional_id=topic)
-    writer.init_transactions(SECONDS)
+    writer = transactional(broker, topic)
     for number in range(4):
-        writer.begin_transaction()
-        put(writer, topic, numbered(5, start=100 * number))
-        end = writer.abort_transaction if number % 2 else writer.commit_transaction
-        end(SECONDS)
+        transact(writer, topic, numbered(5, start=100 * number), commit=number % 2 == 0)
 
 
 def test_b12_records_of_aborted_transactions_are_left_out(
@@ -380,8 +362,7 @@ def test_b14_records_that_are_lost_before_they_are_copied_end_the_run_with_1_and
     produce(whole_broker, topic, numbered(10))
     back_up.topic(topic)
     produce(whole_broker, topic, numbered(5, start=10))
-    cut, client = TopicPartition(topic, 0, 12), admin(whole_broker)
-    client.delete_records([cut])[cut].result(SECONDS)
+    delete_before(whole_broker, topic, 12)
     words = ("--topics", topic, "--store", str(back_up.root), "--json")
     code, out, err = finish(whole_broker, "run", *words)
     assert (code, last_line(out)["whole"], last_line(out)["gaps"]) == (1, False, {"lost": 2})

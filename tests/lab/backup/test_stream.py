@@ -1,17 +1,17 @@
 """Records that come while a stream backs them up: soon there, exactly once, whatever comes."""
 
-from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.topic_backup.group_history import read_offsets
+from tests.lab.asking import delete_topic
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import (
     SECONDS,
     admin,
     commit,
     committed_bytes,
-    delete,
+    delete_before,
     make,
     numbered,
     produce,
@@ -46,7 +46,7 @@ def test_b2_a_topic_created_anew_beside_a_stream_begins_a_generation(
         produce(whole_broker, topic, numbered(5))
         followed.await_end(topic, 5)
         before = back_up.records(topic)
-        delete(whole_broker, topic)
+        delete_topic(whole_broker, topic)
         make(whole_broker, topic)
         produce(whole_broker, topic, numbered(50, start=1000))
         followed.await_true(lambda: (back_up.root / f"{topic}~2").is_dir())
@@ -64,9 +64,7 @@ def test_b3_what_retention_takes_before_the_stream_has_it_is_a_gap(
 
     def overtake() -> None:
         produce(whole_broker, topic, numbered(20))
-        client = admin(whole_broker)
-        (deleted,) = client.delete_records([TopicPartition(topic, 0, 15)]).values()
-        deleted.result(SECONDS)
+        delete_before(whole_broker, topic, 15)
 
     with following(back_up, topic) as followed:
         followed.then = overtake

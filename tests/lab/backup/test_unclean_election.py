@@ -11,7 +11,7 @@ from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup import said
-from breakglass.services.pipeline.restore.planned import BELOW
+from breakglass.services.pipeline.restore.options import BELOW
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import UNSEEN_CUT
 from tests.kit.clusters import access_to
@@ -22,27 +22,32 @@ from tests.lab.backup.independent import delivered, stored
 from tests.lab.backup.producing import admin
 from tests.lab.backup.restores import Restore
 from tests.lab.backup.streaming import following
+from tests.lab.console.commands import elections
 
 
-def fill(cluster: Cluster, topic: str) -> None:
+def fill(cluster: Cluster, *topics: str) -> None:
     """Twenty records, of which b2 does not have the second ten; it is down."""
-    create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
-    produce(cluster, topic, 0, 10)
-    # On a busy machine b2 may have been fenced meanwhile, and have none of them.
-    cluster.wait_partition(topic, 0, lambda state: set(state.isr) == {1, 2}, "b2 in the ISR")
+    for topic in topics:
+        create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
+        produce(cluster, topic, 0, 10)
+        # On a busy machine b2 may have been fenced meanwhile, and have none of them.
+        cluster.wait_partition(topic, 0, lambda state: set(state.isr) == {1, 2}, "b2 in the ISR")
     cluster.node(2).kill()
-    cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
-    produce(cluster, topic, 0, 10, pattern=Pattern(label="lost", start=10))
+    for topic in topics:
+        cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
+        produce(cluster, topic, 0, 10, pattern=Pattern(label="lost", start=10))
 
 
-def lose_to_b2(cluster: Cluster, topic: str) -> None:
+def lose_to_b2(cluster: Cluster, *topics: str) -> None:
     """Kill b1 and let b2 lead."""
     cluster.node(1).kill()
     cluster.node(2).start()
     cluster.wait_unfenced(2)
-    cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
-    elect_unclean(cluster, TopicPartition(topic, 0))
-    cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
+    for topic in topics:
+        cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
+    elect_unclean(cluster, *(TopicPartition(topic, 0) for topic in topics))
+    for topic in topics:
+        cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
 
 
 def test_a_log_that_was_cut_begins_a_new_generation(
@@ -108,9 +113,7 @@ def test_b33_b34_a_cut_that_was_deleted_with_its_records_leaves_the_backup_not_p
             (again,) = back_up(topic).partitions
             assert not again.unproved, "it is said once; verify and status say it from then on"
             assert back_up.manifest(topic).partitions[0].unproved == (doubt,)
-            plan = tmp_path / "plan.json"
-            election = {"topic": topic, "partition": 0, "designatedLeader": 2}
-            plan.write_text(json.dumps({"partitions": [election]}))
+            plan = elections(tmp_path, {TopicPartition(topic, 0): 2})
             words = ("--tail-of", str(plan), "--store", str(back_up.root))
             code, out, err = finish(cluster, "restore", *words, "--dry-run")
             (tail,) = json.loads(out)["plan"]["topics"]

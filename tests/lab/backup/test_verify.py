@@ -1,7 +1,6 @@
 """A backup against a topic: what differs is found, by its offset."""
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline import verify
@@ -18,7 +17,13 @@ from breakglass.services.pipeline.verify import (
 )
 from breakglass.services.topic_backup.store.store import LocalStore
 from tests.lab.backup.backups import BackUp, unheard
-from tests.lab.backup.producing import SECONDS, admin, make, numbered, produce, shapes
+from tests.lab.backup.producing import (
+    delete_before,
+    make,
+    numbered,
+    produce,
+    shapes,
+)
 
 
 def compared_exactly(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[PartitionVerified]:
@@ -73,10 +78,9 @@ def test_a_backup_is_identical_to_its_topic_but_for_what_retention_removed_since
     produce(whole_broker, topic, iter([{"value": b"v", "timestamp": 2**63 - 1}]), partition=1)
     produce(whole_broker, topic, numbered(7), partition=1)
     back_up.topic(topic, max_segment_bytes=100_000)
-    client, cut = admin(whole_broker), TopicPartition(topic, 1, 1)
     for expired in (0, 1):
         if expired:
-            client.delete_records([cut])[cut].result(SECONDS)
+            delete_before(whole_broker, topic, 1, 1)
         found = verified(back_up, topic)
         assert found.identical
         assert [part.equal for part in found.partitions] == [112, 8 - expired]

@@ -13,8 +13,12 @@ from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
 from breakglass.services.kafka.cluster.log_dirs import offline_dirs, read_log_dirs
 from breakglass.services.kafka.cluster.partitions import UNANSWERED, read_reassignments
 from breakglass.services.kafka.cluster.settings import read_broker_settings
-from breakglass.services.kafka.replicas.epoch_ends import read_epoch_ends
-from breakglass.services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
+from breakglass.services.kafka.replicas.list_offsets import (
+    LATEST,
+    OffsetError,
+    list_offsets,
+    read_epoch_ends,
+)
 from breakglass.services.kafka.wire.answers import KAFKA_STORAGE_ERROR
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
@@ -22,7 +26,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import fail_log_dir
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
+from breakglass.services.lab.scenarios.behind import ELECTION_INTERVAL
 from breakglass.services.lab.scenarios.unreachable import QUICK_CHECKPOINTS
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.wire import Conversation

@@ -25,6 +25,16 @@ def order(id: str, amount: int, hops: int) -> bytes:
     return json.dumps({"order": id, "amount": amount, "hops": hops}).encode()
 
 
+def orders(
+    name: str, partitions: int, first: int, count: int, hops: int
+) -> list[tuple[int, bytes]]:
+    """*count* orders of customers from number *first* on, dealt out over the partitions."""
+    return [
+        (number % partitions, order(f"{name}.{number}", 1 + number % 7, hops))
+        for number in range(first, first + count)
+    ]
+
+
 def nothing() -> bytes:
     """A record that does nothing."""
     return b"{}"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event, Thread
@@ -19,26 +19,26 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.logs import nothing_to_process, read_logs
+from breakglass.services.checkpoint.kafka.owners import lags, read_named_groups
 from breakglass.services.checkpoint.participant.participant import (
     Application,
     Guarantee,
     Membership,
     run,
 )
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
-from breakglass.services.session import ReadAccess
+from tests.kit.clusters import access_to
 from tests.kit.commits import commit_offsets
 from tests.kit.stamps import OUTSIDE
-from tests.kit.waiting import DEADLINE_SECONDS, wait_until
-from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, order
-from tests.lab.checkpoint.member_process import MemberProcess
+from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.asking import delete_topic, transactional
+from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, orders
+from tests.lab.checkpoint.member_process import MemberProcess, until_the_end
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -127,12 +127,7 @@ class Branch:
         return AdminClient(self.connection, logger=LOG)
 
     def delete(self) -> None:
-        """Delete the topic, and wait until it is gone."""
-        admin = self.admin()
-        for future in admin.delete_topics([self.topic]).values():
-            future.result(SECONDS)
-        with self.reading() as client:
-            wait_until(lambda: not client.partitions((self.topic,), soon()), "it to go")
+        delete_topic(self.cluster, self.topic)
 
     def commit(self, group: str, offset: int = 1) -> None:
         """Commit an offset of the first partition for an ordinary *group*."""
@@ -142,9 +137,8 @@ class Branch:
     @contextmanager
     def transaction(self, name: str) -> Iterator[Producer]:
         """A transaction of somebody else, begun; it is aborted unless the block commits it."""
-        settings = {"transactional.id": f"{name}-{self.topic}", "transaction.timeout.ms": 600_000}
-        producer = Producer({**self.connection, **settings}, logger=LOG)
-        producer.init_transactions(SECONDS)
+        named = f"{name}-{self.topic}"
+        producer = transactional(self.cluster, named, transaction_timeout_ms=600_000)
         producer.begin_transaction()
         try:
             yield producer
@@ -161,14 +155,8 @@ class Branch:
 
     def order(self, count: int, hops: int = 40) -> None:
         """Have customers give *count* orders, dealt out over the partitions."""
-        numbers = range(self._orders, self._orders + count)
+        self.put(orders(self.topic, self.partitions, self._orders, count, hops))
         self._orders += count
-        self.put(
-            [
-                (number % self.partitions, order(f"{self.topic}.{number}", 1 + number % 7, hops))
-                for number in numbers
-            ]
-        )
 
     def put(
         self, records: list[tuple[int, bytes]], headers: Sequence[tuple[str, bytes]] = OUTSIDE
@@ -182,9 +170,7 @@ class Branch:
 
     def put_torn(self, count: int) -> None:
         """Write transactions over two partitions by a producer that is no participant."""
-        settings = {**self.connection, "transactional.id": f"plain-{self.topic}"}
-        producer = Producer(settings, logger=LOG)
-        producer.init_transactions(SECONDS)
+        producer = transactional(self.cluster, f"plain-{self.topic}")
         for _ in range(count):
             producer.begin_transaction()
             for partition in (0, 1):
@@ -203,15 +189,9 @@ class Branch:
             **PATIENCE,
         )
 
-    @contextmanager
-    def working(self, members: int = 2) -> Iterator[list[Member]]:
+    def working(self, members: int = 2) -> AbstractContextManager[list[Member]]:
         """Members at work, ended with the block."""
-        found = [Member(self, f"m{number}") for number in range(members)]
-        try:
-            yield found
-        finally:
-            for member in found:
-                member.end()
+        return until_the_end([Member(self, f"m{number}") for number in range(members)])
 
     @contextmanager
     def at_work(self, application: Application) -> Iterator[None]:
@@ -268,8 +248,7 @@ class Branch:
     @contextmanager
     def reading(self) -> Iterator[ReadClient]:
         """A client that reads."""
-        options = ConnectionOptions(bootstrap_server=self.cluster.bootstrap_servers)
-        with ReadAccess(connection_settings(options)).reading() as client:
+        with access_to(self.cluster).reading() as client:
             yield client
 
 
@@ -280,9 +259,6 @@ class Member(MemberProcess):
     branch: Branch
     name: str
     process: subprocess.Popen[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start()
 
     def launched(self) -> subprocess.Popen[bytes]:
         branch = self.branch

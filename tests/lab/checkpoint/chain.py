@@ -15,8 +15,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import committed_log, read_ends, read_logs
+from breakglass.services.checkpoint.kafka.owners import read_named_groups
 from breakglass.services.checkpoint.promises import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.lineage import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status

@@ -1,6 +1,5 @@
 """Banks, chains and plain topics on the whole broker, and what takes checkpoints of them."""
 
-import uuid
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,6 @@ from tests.lab.checkpoint.plain import write
 from tests.lab.checkpoint.taking import Taking
 
 __all__ = ["access", "client", "power"]
-
-
-@pytest.fixture
-def topic() -> str:
-    """The name for a topic of this test's own."""
-    return f"topic-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture(params=list(Guarantee))

@@ -2,6 +2,9 @@
 
 import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 from tests.kit.waiting import DEADLINE_SECONDS
 
@@ -16,6 +19,9 @@ class MemberProcess(ABC):
     @abstractmethod
     def launched(self) -> subprocess.Popen[bytes]:
         """The member's new process."""
+
+    def __post_init__(self) -> None:
+        self.start()
 
     def start(self) -> None:
         self.process = self.launched()
@@ -32,3 +38,16 @@ class MemberProcess(ABC):
                 self.process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+M = TypeVar("M", bound=MemberProcess)
+
+
+@contextmanager
+def until_the_end(members: list[M]) -> Iterator[list[M]]:
+    """*members* at work, ended with the block."""
+    try:
+        yield members
+    finally:
+        for member in members:
+            member.end()

@@ -12,7 +12,7 @@ from breakglass.services.checkpoint.participant.participant import Guarantee
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.session import ReadAccess
 from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.acl_page import needs_of_commands

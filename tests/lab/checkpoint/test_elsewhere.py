@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.pipeline.session import Spark
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.lab.asking import transactional
 from tests.lab.backup.independent import contents, delivered
-from tests.lab.backup.producing import commit, consumer, producer
+from tests.lab.backup.producing import commit, consumer, delete_before
 from tests.lab.checkpoint.commands import Program
 from tests.lab.conftest import FreshCluster
 
@@ -45,8 +45,7 @@ def next_records(cluster: Cluster, topic: str) -> dict[tuple[str, int], object]:
 def orders(whole_broker: Cluster, topic: str) -> str:
     """Transactions, some aborted, in logs that begin at an offset; three groups at rest."""
     create_topic(whole_broker, topic, [[1]] * PARTITIONS)
-    writer = producer(whole_broker, transactional_id=topic)
-    writer.init_transactions(DEADLINE_SECONDS)
+    writer = transactional(whole_broker, topic)
     for batch in range(BATCHES):
         writer.begin_transaction()
         for number in range(PARTITIONS):
@@ -55,10 +54,8 @@ def orders(whole_broker: Cluster, topic: str) -> str:
         writer.flush(DEADLINE_SECONDS)
         end = writer.abort_transaction if batch % 4 == 3 else writer.commit_transaction
         end(DEADLINE_SECONDS)
-    admin = AdminClient({"bootstrap.servers": whole_broker.bootstrap_servers})
-    asked = [TopicPartition(topic, number, START) for number in range(PARTITIONS)]
-    for future in admin.delete_records(asked).values():
-        future.result(DEADLINE_SECONDS)
+    for number in range(PARTITIONS):
+        delete_before(whole_broker, topic, START, number)
     for group, offsets in PLACES.items():
         for number, offset in offsets.items():
             commit(whole_broker, topic, group, offset, number)

@@ -20,12 +20,13 @@ from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import ClusterError, Refused, StorageError
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
-from breakglass.services.lab.topics import create_topic, elect_unclean
+from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import EpochHistory, TopicPartition
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.pipeline.session import Spark
 from tests.kit.clusters import access_to
 from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.backup.test_unclean_election import fill, lose_to_b2
 from tests.lab.checkpoint.branch import soon
 from tests.lab.checkpoint.taking import Taking, decided, read, take_of
 from tests.lab.conftest import FreshCluster
@@ -36,26 +37,10 @@ STAGES = ("acknowledged", "decided", "copied")
 """How far the checkpoint of each topic is when its log is rewritten."""
 
 
-def fill(cluster: Cluster) -> None:
-    for topic in STAGES:
-        create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
-        produce(cluster, topic, 0, EACH)
-    cluster.node(2).kill()
-    for topic in STAGES:
-        cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
-        produce(cluster, topic, 0, EACH, pattern=Pattern(label="lost", start=EACH))
-
-
 def rewrite(cluster: Cluster) -> None:
     """Have b2 lead, which lacks the last records, and others written in their place."""
-    cluster.node(1).kill()
-    cluster.node(2).start()
-    cluster.wait_unfenced(2)
+    lose_to_b2(cluster, *STAGES)
     for topic in STAGES:
-        cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
-    elect_unclean(cluster, *(TopicPartition(topic, 0) for topic in STAGES))
-    for topic in STAGES:
-        cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
         produce(cluster, topic, 0, EACH, pattern=Pattern(label="other", start=EACH))
 
 
@@ -107,7 +92,7 @@ def test_h10_a_log_that_is_rewritten_to_the_same_length_fails_its_checkpoint(
     fresh_cluster: FreshCluster, spark: Spark, tmp_path: Path
 ) -> None:
     cluster = fresh_cluster(brokers=2)
-    fill(cluster)
+    fill(cluster, *STAGES)
     access = access_to(cluster)
     with access.reading() as client:
         store = BackupStore(str(tmp_path / "store"))

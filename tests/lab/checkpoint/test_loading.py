@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.checkpoint.kafka.evidence import read_evidence
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
+from breakglass.services.checkpoint.kafka.owners import read_named_groups
 from breakglass.services.errors import TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
     OFFSETS_TOPIC,

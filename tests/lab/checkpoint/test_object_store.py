@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.protocol.values import CopyId, NotHigher, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.session import Spark

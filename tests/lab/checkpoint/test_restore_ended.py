@@ -8,8 +8,9 @@ from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.model import TopicPartition
 from tests.kit.waiting import wait_until
+from tests.lab.asking import delete_topic
 from tests.lab.backup.independent import contents
-from tests.lab.backup.producing import committed_messages, delete, make, numbered, produce
+from tests.lab.backup.producing import committed_messages, make, numbered, produce
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
 from tests.lab.recover.incident.beside import delete_records
@@ -53,7 +54,7 @@ def test_participants_are_told_of_no_topic_before_all_are_whole(
     assert taking.told().restored == {}
     with pytest.raises(Refused):
         taking.plan(id, renamed, resume=True)
-    delete(whole_broker, renamed[other])
+    delete_topic(whole_broker, renamed[other])
     (again,) = taking.carry_out(taking.plan(id, renamed, resume=True))
     assert (again.target, again.whole) == (renamed[other], True)
     told = {taking.topic_id(text) for text in renamed.values()}

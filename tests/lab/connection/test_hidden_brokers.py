@@ -5,8 +5,6 @@ Breakglass's own client knows the way to them, and librdkafka does not.
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,9 +17,9 @@ from breakglass.services.connection.security import confluent_config
 from breakglass.services.lab.topics import create_topic
 from tests.kit.hidden import CLIENT_SECRET, HiddenCluster, hidden_cluster, hidden_name
 from tests.kit.program import Ended, breakglass
+from tests.kit.running import running
 from tests.kit.waiting import wait_until
 from tests.lab.asking import NO_LOG
-from tests.lab.ksql.commands import Follower
 from tests.lab.ksql.test_followed import wait_for
 from tests.lab.ksql.topics import SETTINGS, CommandTopic
 from tests.unit.metastore.generating import Generator
@@ -96,15 +94,9 @@ def test_a_backup_that_follows_them_outlives_the_leader(
     create_topic(hidden.cluster, topic.name, [[2, 1]], SETTINGS)
     every = Generator(8).records(24)
     topic.produce(every[:12])
-    words = ("ksql", "backup", "--service-id", topic.service_id, "--store", str(tmp_path))
-    with subprocess.Popen(
-        [sys.executable, "-m", "breakglass", *words, *hidden.words, "--follow", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            follower = Follower(process)
+    words = ("ksql", "backup", "--service-id", topic.service_id, "--store", tmp_path, "--follow")
+    try:
+        with running(None, *words, "--json", *hidden.words) as follower:
             wait_for(tmp_path, every[:12], follower)
             hidden.cluster.node(2).kill()
             hidden.cluster.wait_partition(
@@ -113,10 +105,9 @@ def test_a_backup_that_follows_them_outlives_the_leader(
             topic.produce(every[12:])
             wait_for(tmp_path, every, follower)
             assert follower.stop()["next_offset"] > 0
-        finally:
-            process.kill()
-            hidden.cluster.node(2).start()
-            hidden.cluster.wait_ready()
+    finally:
+        hidden.cluster.node(2).start()
+        hidden.cluster.wait_ready()
 
 
 def test_doctor_says_that_librdkafka_does_not_know_the_way(

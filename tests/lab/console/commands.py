@@ -1,11 +1,12 @@
 """Running the electing commands against a lab, as a script does that reads what they want."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.plan.document import Plan
 from tests.kit.plans import read_plan
@@ -46,6 +47,17 @@ def leader(cluster: Cluster, topic: str, number: int = 0) -> int | None:
     return cluster.partition(topic, number).leader
 
 
+def elections(folder: Path, leaders: Mapping[TopicPartition, int]) -> Path:
+    """A file in Kafka's form that elects *leaders*."""
+    entries = [
+        {"topic": one.topic, "partition": one.partition, "designatedLeader": broker}
+        for one, broker in leaders.items()
+    ]
+    path = folder / "elections.json"
+    path.write_text(json.dumps({"partitions": entries}))
+    return path
+
+
 def results(ended: Ended) -> dict[str, str]:
     """Each partition's result, from the JSON of `recover`."""
     return {
@@ -80,19 +92,3 @@ def plan_in(path: Path) -> Plan:
 
 def partition(topic: str, number: int = 0) -> TopicPartition:
     return TopicPartition(topic, number)
-
-
-def recreate(cluster: Cluster, topic: str) -> None:
-    """Delete a topic and create another of its name, on the brokers that live."""
-    from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
-
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)], timeout_ms=10_000
-    )
-    answer = cluster.command(request, DeleteTopicsResponse)
-    assert [response.error_code for response in answer.responses] == [0]
-    cluster.wait_until(
-        lambda: topic not in {state.partition.topic for state in cluster.partitions()},
-        f"{topic} to be gone",
-    )
-    create_topic(cluster, topic, [(1, 2)])

@@ -16,13 +16,12 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Stage
 from breakglass.services.lab.segments import HIGH_WATERMARK_CHECKPOINT
 from breakglass.services.lab.topics import configure_topic, create_topics
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
+from tests.lab.scenarios.damaged import damaged
 
 SHARED, B1_ALSO, B3_ALONE = 60, 15, 5
 """Records of every replica, of b1 and b3, of b3."""
@@ -97,6 +96,5 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The lab, without the controller's own leader balancing; each topic is one test's."""
     folder = tmp_path_factory.mktemp("for-commands")
     unbalanced = {"auto.leader.rebalance.enable": "false"}
-    with raise_lab(folder, [BROKEN], overrides=unbalanced, tethered=True) as cluster:
-        play(cluster, [BROKEN])
-        yield cluster
+    with damaged(folder, beside=[BROKEN], overrides=unbalanced) as lab:
+        yield lab.cluster

@@ -2,15 +2,18 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from breakglass.services.lab.cluster import Cluster
 from tests.kit.running import at_rest
 from tests.kit.waiting import wait_until
 from tests.lab.console.commands import journals, last_journal, leader
 from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
+from tests.lab.scenarios.damaged import damaged
 from tests.terminal.conftest import environment
 from tests.terminal.pty_terminal import PtyTerminal
 
@@ -112,3 +115,42 @@ def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: 
         operator.terminal.wait_for("Done: ")
     assert [leader(broken, "cut-off", number) for number in range(3)] == [1, 1, 1]
     assert last_journal(broken).result == "succeeded"
+
+
+MOST_KEYS = 6
+"""Beyond those of phrases."""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "options"), [("diverged", None), ("many", {"partitions": "60"})]
+)
+def test_recover_leads_through_from_what_is_offline_to_leaders(
+    tmp_path: Path, scenario: str, options: Mapping[str, str] | None
+) -> None:
+    with damaged(tmp_path / "lab", scenario, options=options) as lab:
+        where = ("--bootstrap-server", lab.cluster.bootstrap_servers, "--within", "5s")
+        command = (str(PROGRAM), "recover", *where, "--write")
+        with PtyTerminal(command, columns=200, rows=200, env=environment()) as terminal:
+            operator, answered = Operator(terminal), 0
+            terminal.wait_for("to leave:")
+            operator.press("e", "enter")
+
+            def phrases() -> list[str]:
+                return re.findall(r"Type '([^']*)' to confirm:", terminal.text)
+
+            def goes_on() -> bool:
+                return len(phrases()) > answered or terminal.process.poll() is not None
+
+            while True:
+                terminal.until(goes_on, "a phrase to type, or the end")
+                if len(phrases()) == answered:
+                    break
+                terminal.type(phrases()[answered])
+                operator.press("enter")
+                answered += 1
+            shown = terminal.text
+            assert terminal.exit_code() == 0, shown
+        assert (answered > 0, operator.keys <= MOST_KEYS) == (True, True)
+        assert shown.index("start b3") < shown.index("The plan elects") < shown.index("to confirm:")
+        assert last_journal(lab.cluster).result == "succeeded"
+        assert [state for state in lab.cluster.partitions() if state.offline] == []

@@ -11,30 +11,27 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.distribution import distribution
-from breakglass.services.lab.ports import free_ports
-from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
+from breakglass.services.lab.distribution import LEADER_ELECTION, distribution, run_tool
+from breakglass.services.lab.layout import free_ports
 from breakglass.services.lab.topics import elect_preferred, reassign
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.recovery.plan.file import write_plan
 from scripts.option_table import NAMES
 from tests.kit.program import breakglass
-from tests.lab.console.commands import agreeing, last_journal, leader, on
+from tests.lab.console.commands import agreeing, elections, last_journal, leader, on
 from tests.lab.console.conftest import B1_ALSO, PREFERRED
-from tests.lab.console.test_recover_by_plan import bare_file
 from tests.lab.scenarios.damaged import damaged
 from tests.unit.recovery.plans import EVERY_KIND, planned
 
 COMMAND = "leader-election"
 
 
-def elections(folder: Path, *partitions: TopicPartition, **more: int) -> Path:
-    """A file of `--path-to-json-file`; *more* is put into each entry."""
-    path = folder / "elections.json"
+def named(folder: Path, *partitions: TopicPartition) -> Path:
+    """A file of `--path-to-json-file` without leaders."""
+    path = folder / "partitions.json"
     entries = [
-        {"topic": partition.topic, "partition": partition.partition, **more}
-        for partition in partitions
+        {"topic": partition.topic, "partition": partition.partition} for partition in partitions
     ]
     path.write_text(json.dumps({"partitions": entries}))
     return path
@@ -71,7 +68,7 @@ def test_a_preferred_election_acts_only_where_another_leads(
     assert ended.code == 0, ended.err
     assert ended.out.startswith(f"{PREFERRED}-0  elected b2")
 
-    both = elections(tmp_path, one, other)
+    both = named(tmp_path, one, other)
     ended, phrases = agreeing(
         broken, COMMAND, "--election-type", "PREFERRED", "--path-to-json-file", both
     )
@@ -107,7 +104,7 @@ def test_an_unclean_election_takes_the_first_live_replica_for_its_price(broken: 
 
 
 def test_an_unclean_election_reads_a_file_in_kafkas_form(broken: Cluster, tmp_path: Path) -> None:
-    path = elections(tmp_path, TopicPartition("kafkas-form", 0), TopicPartition("no-such", 4))
+    path = named(tmp_path, TopicPartition("kafkas-form", 0), TopicPartition("no-such", 4))
     ended, _ = agreeing(broken, COMMAND, "--election-type", "unclean", "--path-to-json-file", path)
     assert ended.code == 1
     assert "no-such-4  failed: the cluster has no such partition" in ended.said
@@ -117,7 +114,7 @@ def test_an_unclean_election_reads_a_file_in_kafkas_form(broken: Cluster, tmp_pa
 def test_a_designated_election_elects_the_replica_of_the_file(
     broken: Cluster, tmp_path: Path
 ) -> None:
-    path = elections(tmp_path, TopicPartition("designated", 0), designatedLeader=2)
+    path = elections(tmp_path, {TopicPartition("designated", 0): 2})
     named = ("--election-type", "designated", "--path-to-json-file", path)
     ended, (phrase,) = agreeing(broken, COMMAND, *named)
     assert phrase == f"designated-0 lose {B1_ALSO} and abandon b3"
@@ -135,7 +132,7 @@ def test_r16_a_designated_leader_that_cannot_lead_is_refused(
     broken: Cluster, tmp_path: Path
 ) -> None:
     for broker, reason in [(3, "b3 is fenced"), (9, "b9 is not in the assignment 3, 2, 1")]:
-        path = elections(tmp_path, TopicPartition("designated", 1), designatedLeader=broker)
+        path = elections(tmp_path, {TopicPartition("designated", 1): broker})
         named = ("--election-type", "designated", "--path-to-json-file", path)
         ended = on(broken, COMMAND, *named, "--write")
         assert ended.code == 3
@@ -203,7 +200,7 @@ def refused_everywhere(
     assert (ended.code, ended.said) == (3, [f"b{broker} cannot lead {topic}-0: {reason}."])
     assert plan.read_bytes() == before
 
-    bare = bare_file(folder, {(topic, 0): broker})
+    bare = elections(folder, {TopicPartition(topic, 0): broker})
     ended = on(cluster, "recover", "--plan", bare, "--write")
     assert ended.code == 3
     assert ended.said == [f"{topic}-0  refused: {reason}: choose another leader"]

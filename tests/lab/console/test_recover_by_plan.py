@@ -3,20 +3,28 @@
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from breakglass.console.bundle_console import BundleConsole
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.services.bundle.contents import open_bundle
 from breakglass.services.guard import act as guard
 from breakglass.services.guard.act import Front
+from breakglass.services.incident.incident import Incident
+from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
-from breakglass.services.lab.topics import elect_unclean
+from breakglass.services.lab.distribution import LEADER_ELECTION, run_tool
+from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.recovery.acts.add_replicas import AddReplicas
+from tests.kit.bundles import unpacked
 from tests.kit.program import Ended, breakglass
-from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.asking import consume, list_offset, reassign_code
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.lab.asking import consume, delete_topic, list_offset, reassign_code
 from tests.lab.console.commands import (
     agreeing,
+    elections,
     last_journal,
     leader,
     made_plan,
@@ -24,24 +32,14 @@ from tests.lab.console.commands import (
     partition,
     partitions,
     plan_in,
-    recreate,
     results,
 )
 from tests.lab.console.conftest import ACKED, B1_ALSO, LAGGING, READABLE, SHARED
 from tests.lab.recover.session import watched
+from tests.screens.bundle_consoles import console_of
+from tests.screens.turns import lines, text, until
 
 B1_END = SHARED + B1_ALSO
-
-
-def bare_file(folder: Path, leaders: dict[tuple[str, int], int]) -> Path:
-    """A file in Kafka's form."""
-    path = folder / "bare.json"
-    entries = [
-        {"topic": topic, "partition": number, "designatedLeader": broker}
-        for (topic, number), broker in leaders.items()
-    ]
-    path.write_text(json.dumps({"partitions": entries}))
-    return path
 
 
 def test_a_plan_is_made_edited_checked_and_comes_true(broken: Cluster, tmp_path: Path) -> None:
@@ -152,7 +150,7 @@ def test_r29_what_every_replica_in_sync_acknowledged_is_not_called_uncommitted(
 def test_designated_means_designated_though_another_is_first_and_longer(
     broken: Cluster, tmp_path: Path
 ) -> None:
-    plan = bare_file(tmp_path, {("bare", 0): 2})
+    plan = elections(tmp_path, {partition("bare"): 2})
     state = broken.partition("bare", 0)
     assert state.assignment == (3, 1, 2)
     assert list_offset(broken, 1, partition("bare")).offset == B1_END
@@ -178,10 +176,13 @@ def test_designated_means_designated_though_another_is_first_and_longer(
 
 
 def test_a_bare_file_is_elected_as_far_as_it_can_be(broken: Cluster, tmp_path: Path) -> None:
-    plan = bare_file(tmp_path, {("bare", 1): 1, ("no-such-topic", 0): 1, ("preferred", 0): 2})
+    plan = elections(
+        tmp_path,
+        {partition("bare", 1): 1, partition("no-such-topic"): 1, partition("preferred"): 2},
+    )
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 1
-    assert [document["status"] for document in partitions(checked)] == ["new", "gone", "online"]
+    assert [document["status"] for document in partitions(checked)] == ["new", "deleted", "online"]
     ended, _ = agreeing(broken, "recover", "--plan", plan, "--json")
     assert ended.code == 1
     assert results(ended) == {
@@ -217,7 +218,8 @@ def test_what_changed_since_the_plan_is_skipped_with_the_reason(
 ) -> None:
     plan = made_plan(broken, tmp_path, "moved-on", "recreated")
     elect_unclean(broken, partition("moved-on", 1))
-    recreate(broken, "recreated")
+    delete_topic(broken, "recreated")
+    create_topic(broken, "recreated", [(1, 2)])
 
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 1
@@ -277,3 +279,123 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
     assert last.startswith("exit 4: 1 unknown of 1; `breakglass journal check ")
     assert before.startswith("do not start b3 before its log folders are saved"), "it may have"
     assert leader(broken, "unreachable") == 2
+
+
+async def planned(path: Path, topic: str, plan: Path) -> Incident:
+    """Open the bundle, look at *topic*, save the plan of it to *plan*; returns what was shown."""
+    console = console_of(path)
+    context = console.context
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: context.known.incident is not None, "the incident")
+        assert "BUNDLE" in lines(console)[0]
+        await pilot.press("slash", *topic, "enter")
+        await until(pilot, lambda: f"{topic}-0" in text(console), "the topic")
+        await _compared(pilot, console)
+        await pilot.press("p")
+        await until(pilot, lambda: console.current_mode == "plan", "the plan's screen")
+        await until(pilot, lambda: f"{topic}-1" in text(console), "the plan")
+        await pilot.press("s")
+        await until(pilot, lambda: len(console.screen_stack) == 2, "the question for a name")
+        await pilot.press("ctrl+u", *str(plan), "enter")
+        await until(pilot, plan.exists, "the plan's file")
+        assert context.known.incident is not None
+        return context.known.incident
+
+
+async def _compared(pilot: Any, console: BundleConsole) -> None:
+    """What b1 alone has is there record by record, without what is in the records."""
+    await pilot.press("d")
+    await until(pilot, lambda: len(console.screen_stack) == 2, "the comparison")
+    pairs = console.screen.query_one(PairList)
+    alone = dict.fromkeys(range(SHARED, SHARED + B1_ALSO), "<")
+    await until(pilot, lambda: pairs.window.pairs, "its records")
+    found = {pair.offset: str(pair.kind) for pair in pairs.window.pairs if pair.offset >= SHARED}
+    assert found == alone
+    await pilot.press("escape")
+
+
+def judged(ended: Any) -> dict[str, tuple[Any, ...]]:
+    """What `triage` says of each partition."""
+    return {
+        f"{document['topic']}-{document['partition']}": (
+            document["verdict"],
+            document["action"],
+            document["designated_leader"],
+            document["loses"] and document["loses"]["records"],
+        )
+        for document in partitions(ended)
+    }
+
+
+def captured(broken: Cluster, folder: Path) -> tuple[Path, dict[str, tuple[Any, ...]]]:
+    """A bundle, and what `triage` says of each partition; before it was captured, it said the same.
+
+    A broker of a busy machine may be fenced for a moment.
+    """
+    taken: list[tuple[Path, dict[str, tuple[Any, ...]]]] = []
+
+    def alike() -> bool:
+        path = folder / f"b-{len(taken)}.tar.gz"
+        before = judged(on(broken, "triage", "--json", "--gone", 3))
+        ended = on(broken, "bundle", "capture", "--to", path, "--gone", 3)
+        assert ended.code == 0, ended.err
+        taken.append((path, judged(on(broken, "triage", "--json", "--gone", 3))))
+        return before == taken[-1][1]
+
+    wait_until(alike, "a bundle of one moment", instead=lambda: taken[-1])
+    return taken[-1]
+
+
+async def test_verdicts_are_those_of_the_brokers_and_a_plan_of_the_bundle_runs(
+    broken: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, late = tmp_path / "plan.json", tmp_path / "late.json"
+    path, live = captured(broken, tmp_path)
+    with monkeypatch.context() as alone:
+        alone.setattr(Sender, "__init__", None)
+        shown = await planned(path, "bundled", plan)
+        await planned(path, "outdated", late)
+    assert live == {
+        str(row.partition): (str(row.verdict), str(row.action), row.designee, row.loss)
+        for row in shown.rows
+    }
+    assert plan_in(plan).cluster_id == broken.layout.cluster_id
+
+    refused = on(broken, "recover", "--plan", plan, "--write")
+    assert (refused.code, leader(broken, "bundled")) == (3, None)
+    ended, phrases = agreeing(broken, "recover", "--plan", plan, "--json")
+    assert ended.code == 0, ended.err
+    assert phrases == breakglass("plan", "show", plan, "--json").document["consents"]
+    assert results(ended) == {"bundled-0": "elected", "bundled-1": "elected"}
+    assert [leader(broken, "bundled", number) for number in (0, 1)] == [1, 1]
+
+    elect_unclean(broken, partition("outdated", 1))
+    delete_topic(broken, "outdated-again")
+    create_topic(broken, "outdated-again", [(1, 2)])
+    ended, phrases = agreeing(broken, "recover", "--plan", late, "--json")
+    assert phrases == ["outdated-0 lose 0 and abandon b3"]
+    assert ended.code == 1
+    assert results(ended) == {
+        "outdated-0": "elected",
+        "outdated-1": "already online",
+        "outdated-again-0": "refused",
+    }
+    assert leader(broken, "outdated", 1) == 2
+
+
+def test_what_the_bundle_has_of_real_brokers(broken: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    ended = on(broken, "bundle", "capture", "--to", path, "--gone", 3, "--contents-of", "bare")
+    assert ended.code == 0, ended.err
+    found = open_bundle(path)
+    assert found.manifest.cluster_id == broken.layout.cluster_id
+    assert {setting.name for setting in found.brokers[1].settings} > {"log.dirs", "node.id"}  # type: ignore[union-attr]
+    assert {part.what for part in found.manifest.unread} >= {"the replicas on b3"}
+    contents = [
+        (held.partition.topic, record.value is not None and record.value.kept is not None)
+        for held in found.records.values()
+        for record in held.records
+    ]
+    assert contents
+    assert {topic for topic, kept in contents if kept} <= {"bare"}
+    assert b"bundled" in unpacked(path)

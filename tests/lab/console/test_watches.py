@@ -228,17 +228,16 @@ def at_work(broken: Cluster, request: pytest.FixtureRequest) -> Iterator[PtyTerm
 # The brokers hang until these tests have ended: a console that waited for them would not leave.
 
 
-def test_quitting_waits_for_no_broker_that_does_not_answer(at_work: PtyTerminal) -> None:
-    at_work.press("q")
+@pytest.mark.parametrize(("signalled", "code"), [(False, 0), (True, INTERRUPTED)])
+def test_neither_quitting_nor_a_signal_waits_for_brokers_that_do_not_answer(
+    at_work: PtyTerminal, signalled: bool, code: int
+) -> None:
+    if signalled:
+        at_work.signal(signal.SIGTERM)
+    else:
+        at_work.press("q")
 
-    assert at_work.exit_code() == 0
-    assert at_work.left_over == []
-
-
-def test_a_signal_ends_it_while_no_broker_answers(at_work: PtyTerminal) -> None:
-    at_work.signal(signal.SIGTERM)
-
-    assert at_work.exit_code() == INTERRUPTED
+    assert at_work.exit_code() == code
     assert at_work.left_over == []
 
 

@@ -16,11 +16,11 @@ import breakglass.services.metastore.restore.execution as execution
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.admin_client import TopicClient
+from breakglass.services.metastore.log.writer import Transactions
 from breakglass.services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
 from breakglass.services.metastore.restore.plan import Skips, make_plan, read_source
 from breakglass.services.metastore.settings import MetastoreSettings
 from breakglass.services.metastore.topic import TopicReader
-from breakglass.services.metastore.transactions import Transactions
 from breakglass.services.session import Power, ReadAccess
 
 OPERATIONS: tuple[tuple[Any, str], ...] = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.metastore.lines import CommandRecord
 from tests.kit.access import Acl, Operation, Resource, grant, revoke
 from tests.kit.acl_page import needs_of_commands

@@ -252,17 +252,6 @@ def test_m16_commands_that_a_restore_refuses_are_kept_and_said_at_each_run(
     assert run(None, "verify", str(file)).code == 1
 
 
-def test_m16_a_follower_says_what_a_restore_will_refuse(
-    topic: CommandTopic, folder: Path, records: list[CommandRecord]
-) -> None:
-    topic.produce(records, group=40)
-    with following(topic.cluster, *words(topic, folder)) as follower:
-        follower.event(event="caught up")
-        topic.produce(REFUSED[:1])
-        follower.event(event="unrestorable", line=41)
-        assert follower.stop()["refused"] == 1
-
-
 def test_a_killed_follower_is_continued(
     topic: CommandTopic, folder: Path, records: list[CommandRecord]
 ) -> None:

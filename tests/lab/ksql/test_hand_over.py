@@ -14,7 +14,7 @@ from breakglass.services.errors import (
     UsageError,
 )
 from breakglass.services.guard.act import Front, GuardedRun
-from breakglass.services.lab.security import write_certificates
+from breakglass.services.lab.properties import write_certificates
 from breakglass.services.metastore.acts.command_topic import HandedStatement, HandToServer
 from breakglass.services.metastore.ksql_server import KsqlServer, server_url
 from breakglass.services.metastore.log.validator import StatementRejected

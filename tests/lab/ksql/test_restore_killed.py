@@ -4,15 +4,17 @@ import json
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
 
+from breakglass.services.lab.cluster import Cluster
 from breakglass.services.metastore.lines import CommandRecord
 from tests.kit.program import breakglass
 from tests.lab.ksql.commands import backed_up
 from tests.lab.ksql.crashing import restore_here
-from tests.lab.ksql.topics import SECONDS, CommandTopic
+from tests.lab.ksql.topics import SECONDS, SETTINGS, CommandTopic
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import stored
 
@@ -79,32 +81,51 @@ def test_a_restore_that_is_killed_goes_on(
 
 KILLED = """
 import os, signal
-from breakglass.services.metastore.transactions import Transactions
-Transactions.commit = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+from breakglass.services.kafka.admin_client import TopicClient
+from breakglass.services.metastore.log.writer import Transactions
+create = TopicClient.create
+def die(*words, **named):
+    if named.get("validate_only"):
+        return create(*words, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+{point} = die
 from breakglass.console.cli import main
 raise SystemExit(main())
 """
-"""The program, killed when all is written and nothing visible."""
+"""The program, killed at a point: the topic is deleted, or all is written and nothing visible."""
 
 
+@pytest.mark.parametrize(
+    ("point", "left"),
+    [("TopicClient.create", None), ("Transactions.commit", [])],
+    ids=["deleted", "written"],
+)
 def test_r49_a_killed_restore_goes_on_with_the_same_consent_after_a_check_of_its_journal(
-    topic: CommandTopic, backup: tuple[Path, list[CommandRecord]]
+    three_brokers: Cluster, folder: Path, point: str, left: list[CommandRecord] | None
 ) -> None:
-    file, written = backup
-    another(topic)
+    topic = CommandTopic(three_brokers, f"test_{uuid.uuid4().hex[:8]}_")
+    own = {**SETTINGS, "min.insync.replicas": "2"}
+    topic.create(own, (1, 2, 3))
+    written = topic.produce(Generator(61).records(3))
+    file = folder / str(backed_up(topic, folder).last["file"])
+    topic.delete()
+    topic.create(own, (1, 2, 3))
+    topic.produce(Generator(62).records(2))
     words = ["ksql", "restore", str(file), "--write", "--consent", f"{topic.name} lose 2"]
     at = ["--bootstrap-server", topic.cluster.bootstrap_servers]
     words += at
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *words], capture_output=True, timeout=SECONDS, check=False
-    )
-    assert (killed.returncode, left_of(topic)) == (-signal.SIGKILL, [])
+    program = [sys.executable, "-c", KILLED.replace("{point}", point), *words]
+    killed = subprocess.run(program, capture_output=True, timeout=SECONDS, check=False)
+    assert (killed.returncode, left_of(topic)) == (-signal.SIGKILL, left)
     assert breakglass("journal", "check", *at).code == 4
     account = json.loads(breakglass("journal", "show", *at, "--json").out)
     assert account["result"] == "interrupted"
     done = breakglass(*words)
     assert done.code == 0, done.err
     assert topic.read() == written
+    assert topic.settings()["min.insync.replicas"] == "2"
+    assert len(three_brokers.partition(topic.name, 0).assignment) == 3
+    assert "the commands before are in" in done.out
 
 
 def left_of(topic: CommandTopic) -> list[CommandRecord] | None:

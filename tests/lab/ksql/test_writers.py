@@ -20,7 +20,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.log.reader import MARK, CommandLog, Degradation, LogDegraded
@@ -29,11 +29,10 @@ from breakglass.services.metastore.log.validator import (
     NothingToDo,
     StatementRejected,
 )
-from breakglass.services.metastore.log.writer import CommandWriter
-from breakglass.services.metastore.transactions import Transactions
+from breakglass.services.metastore.log.writer import CommandWriter, Transactions
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.clusters import access_to
-from tests.lab.asking import NO_LOG
+from tests.lab.asking import transactional
 from tests.lab.ksql.topics import SECONDS, SETTINGS, CommandTopic
 from tests.lab.ksql.writers import Writers, writing
 
@@ -197,17 +196,9 @@ def test_m8_a_writer_takes_over_from_one_that_was_stopped(topic: CommandTopic) -
 
 def open_transaction(topic: CommandTopic, text: str) -> Producer:
     """A writer under the service's id, with *text* written and not committed."""
-    producer = Producer(
-        {
-            "bootstrap.servers": topic.cluster.lab_bootstrap,
-            "transactional.id": topic.service_id,
-            "transaction.timeout.ms": 900_000,
-        },
-        logger=NO_LOG,
-    )
     told = NameValidator(lambda _: True).validate(text, log_of(topic).metastore, {})
     assert not isinstance(told, NothingToDo)
-    producer.init_transactions(SECONDS)
+    producer = transactional(topic.cluster, topic.service_id, transaction_timeout_ms=900_000)
     producer.begin_transaction()
     producer.produce(topic.name, key=told.id.to_json(), value=told.value, partition=0)
     assert producer.flush(SECONDS) == 0

@@ -14,7 +14,7 @@ from breakglass.services.metastore.settings import command_topic
 from breakglass.services.model import TopicPartition as KafkaPartition
 from tests.kit.faults import RETAINED
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.asking import NO_LOG, messages
+from tests.lab.asking import delete_topic, messages, transactional
 
 SECONDS = DEADLINE_SECONDS
 SETTINGS = RETAINED
@@ -33,8 +33,11 @@ class CommandTopic:
         """Its topic id now."""
         return str(self.cluster.partition(self.name, 0).topic_id)
 
-    def create(self, settings: Mapping[str, str] | None = None) -> None:
-        create_topic(self.cluster, self.name, [[1]], SETTINGS if settings is None else settings)
+    def create(
+        self, settings: Mapping[str, str] | None = None, replicas: Sequence[int] = (1,)
+    ) -> None:
+        own = SETTINGS if settings is None else settings
+        create_topic(self.cluster, self.name, [list(replicas)], own)
 
     def configure(self, **settings: str) -> None:
         """Set what is given as ``retention_ms="0"``."""
@@ -62,16 +65,7 @@ class CommandTopic:
         producer.abort_transaction(SECONDS)
 
     def _producer(self) -> Producer:
-        producer = Producer(
-            {
-                "bootstrap.servers": self.cluster.lab_bootstrap,
-                "transactional.id": self.service_id,
-                "linger.ms": 0,
-            },
-            logger=NO_LOG,
-        )
-        producer.init_transactions(SECONDS)
-        return producer
+        return transactional(self.cluster, self.service_id, linger_ms=0)
 
     def _sent(self, producer: Producer, records: Sequence[CommandRecord]) -> list[int]:
         """The offsets of *records* once they are written."""
@@ -120,16 +114,7 @@ class CommandTopic:
         }
 
     def delete(self) -> None:
-        """Delete it, and wait until the broker knows."""
-        admin = self._admin()
-        admin.delete_topics([self.name])[self.name].result(SECONDS)
-
-        def gone() -> bool:
-            return all(
-                partition.partition.topic != self.name for partition in self.cluster.partitions()
-            )
-
-        self.cluster.wait_until(gone, f"{self.name} to be gone")
+        delete_topic(self.cluster, self.name)
 
     def delete_records(self, before: int) -> None:
         """Delete what is before an offset."""

@@ -14,9 +14,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from breakglass.services.lab.scenarios.behind import DIVERGED
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
+from breakglass.services.lab.scenarios.behind import DIVERGED, REPLACED_DISK
+from breakglass.services.lab.scenarios.scenario import play, raise_lab
 from breakglass.services.monitoring import meters
 from tests.kit.promtool import Stage, stage_of
 from tests.kit.running import Running, running

@@ -24,8 +24,8 @@ from confluent_kafka.admin._scram import (
 from confluent_kafka.cimpl import NewPartitions
 
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import run_tool
 from breakglass.services.lab.node import Node
-from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import configure_topic, create_topic
 
 OLD, NEW, DELETED, GROWN = "t-old", "t-new", "t-del", "t-exp"

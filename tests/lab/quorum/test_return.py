@@ -25,10 +25,10 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from breakglass.services.lab.cluster import Cluster, LabOptions
+from breakglass.services.lab.distribution import run_tool
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import Node, kafka_uuid
 from breakglass.services.lab.properties import render, server_properties
-from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import configure_topic, create_topic
 from breakglass.services.recovery.rescue.broker_folder import running_broker
 from tests.kit.program import Ended, breakglass

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.distribution import distribution
+from breakglass.services.lab.distribution import distribution, run_tool
 from breakglass.services.lab.node import kafka_uuid
 from breakglass.services.lab.properties import render
-from breakglass.services.lab.tools import run_tool
 from tests.kit.program import breakglass
 
 pytestmark = [pytest.mark.lab]

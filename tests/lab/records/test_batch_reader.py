@@ -1,23 +1,19 @@
 """Batches read from live brokers hold what an independent client reads, and name a changed log."""
 
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 
 import pytest
 
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.pipeline.batches import converting
-from breakglass.services.pipeline.batches.converting import chunks_of
-from breakglass.services.pipeline.batches.reader import BatchReader
+from breakglass.services.pipeline.batches import reader as reader_module
+from breakglass.services.pipeline.batches.reader import BatchReader, chunks_of
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.part_writer import RecordChunk, exact_chunks
 from breakglass.services.record_batches import Compression
-from breakglass.services.session import ReadAccess
+from tests.kit.clusters import access_to
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.backup.producing import FOR_EVER, Values, committed_bytes, producer, put, shapes
 
@@ -27,20 +23,9 @@ FIVE_BATCHES = 10_000
 
 
 @pytest.fixture
-def topic() -> str:
-    """The name for a topic of this test's own."""
-    return f"batches-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
 def client(three_brokers: Cluster) -> Iterator[ReadClient]:
-    with reading(three_brokers) as made:
+    with access_to(three_brokers).reading() as made:
         yield made
-
-
-def reading(cluster: Cluster) -> AbstractContextManager[ReadClient]:
-    options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
-    return ReadAccess(connection_settings(options, {})).reading()
 
 
 def reader(client: ReadClient, topic: str, chunk_bytes: int = FIVE_BATCHES) -> BatchReader:
@@ -52,14 +37,10 @@ def reader(client: ReadClient, topic: str, chunk_bytes: int = FIVE_BATCHES) -> B
     return BatchReader(client, state.partition, state.topic_id, *leader, chunk_bytes)
 
 
-def chunks(
-    one: BatchReader, end: int, start: int = 0, between: Callable[[], None] = lambda: None
-) -> Iterator[RecordChunk]:
-    """What comes of ``[start, end)``; *between* is called once, after the first answer."""
-    for number, fetched in enumerate(one.fetches(start, end)):
-        yield from chunks_of(fetched, start, end)
-        if number == 0:
-            between()
+def chunks(one: BatchReader, end: int) -> Iterator[RecordChunk]:
+    """What comes of the log before *end*."""
+    for fetched in one.fetches(0, end):
+        yield from chunks_of(fetched, 0, end)
 
 
 def content(found: Iterator[RecordChunk]) -> bytes:
@@ -87,7 +68,7 @@ def test_every_shape_of_record_in_every_codec_is_as_an_independent_client_reads_
     def never(*_: object) -> None:
         raise AssertionError("left to the decoder of single records")
 
-    monkeypatch.setattr(converting, "exactly", never)
+    monkeypatch.setattr(reader_module, "exactly", never)
     make(three_brokers, topic, message_timestamp_type=kind)
     for codec in Compression:
         fill(three_brokers, topic, shapes(), compression_type=codec.name.lower())

@@ -2,15 +2,9 @@
 
 from typing import Any
 
+from breakglass.services.lab.scenarios.behind import COORDINATOR, TRANSACTION_SECONDS, begun
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
-from breakglass.services.lab.scenarios.hanging_transaction import (
-    COORDINATOR,
-    TRANSACTION_SECONDS,
-    begun,
-)
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Stage, wait_log_end
 from breakglass.services.lab.truth import Expectation, TrueVerdict
 from breakglass.services.model import TopicPartition
 from tests.lab.recover.renewing_producer import RenewingProducer

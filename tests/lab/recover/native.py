@@ -18,7 +18,7 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
 )
 from breakglass.services.kafka.wire.passing import Head, answer_frame, request_body
 from breakglass.services.lab.layout import Address
-from breakglass.services.lab.proxy.proxy import Service
+from breakglass.services.lab.proxy import Service
 from breakglass.services.lab.topics import elect_unclean, reassign
 from breakglass.services.model import PartitionState, TopicPartition
 from tests.lab.scenarios.damaged import Damaged

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from breakglass.services.clock import now_ms
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.hanging_transaction import TRANSACTION_SECONDS, begun
+from breakglass.services.lab.scenarios.behind import TRANSACTION_SECONDS, begun
 from breakglass.services.model import TopicPartition
 from tests.kit.waiting import DEADLINE_SECONDS
 

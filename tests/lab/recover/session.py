@@ -13,7 +13,7 @@ from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.proxy.proxy import Proxy, SeenRequest
+from breakglass.services.lab.proxy import Proxy, SeenRequest
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.steps import RouteChoice, stock_route

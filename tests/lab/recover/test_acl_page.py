@@ -21,9 +21,7 @@ from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.journal import Journal, list_journals, read
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION
-from breakglass.services.lab.scenarios import find_scenarios
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.steps import ELECT
 from tests.kit import acl_page
@@ -31,8 +29,9 @@ from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.client_properties import write_client_properties
 from tests.kit.commits import commit_offsets
 from tests.kit.program import Ended, breakglass
+from tests.lab.console.commands import elections
 from tests.lab.recover.settings.asking import own
-from tests.lab.scenarios.damaged import Damaged
+from tests.lab.scenarios.damaged import Damaged, damaged
 
 TOPIC, GROUP = "events", "billing"
 PARTITIONS = 9
@@ -64,29 +63,15 @@ class Guarded:
             *arguments, "--bootstrap-server", servers, "--command-config", self.config
         )
 
-    def elections(self, partition: TopicPartition, leader: int) -> Path:
-        """A file in Kafka's form that elects *leader*."""
-        path = self.folder / f"{partition}-{leader}.json"
-        entry = {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "designatedLeader": leader,
-        }
-        path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
-        return path
-
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
-    scenarios = find_scenarios(["many"])
     overrides = {"offsets.topic.replication.factor": "1"}
-    with raise_lab(
-        folder / "lab", scenarios, overrides=overrides, secured=True, tethered=True
-    ) as cluster:
-        lab = Damaged(cluster, play(cluster, scenarios, {"partitions": str(PARTITIONS)}))
+    options = {"partitions": str(PARTITIONS)}
+    with damaged(folder / "lab", "many", options=options, overrides=overrides, secured=True) as lab:
         commit_far_past_the_end(lab)
-        config = write_client_properties(cluster.layout, OPERATOR)
+        config = write_client_properties(lab.cluster.layout, OPERATOR)
         unused = iter([partition.partition for partition in lab.truth.partitions])
         yield Guarded(lab, config, folder, unused)
 
@@ -104,21 +89,9 @@ def commit_far_past_the_end(lab: Damaged) -> None:
         consumer.close()
 
 
-def triage(guarded: Guarded, _: TopicPartition) -> Ended:
-    return guarded.run("triage")
-
-
-def plan_make(guarded: Guarded, _: TopicPartition) -> Ended:
-    return guarded.run("plan", "make")
-
-
-def plan_check(guarded: Guarded, partition: TopicPartition) -> Ended:
-    return guarded.run("plan", "check", guarded.elections(partition, 1))
-
-
 def rescue(guarded: Guarded, partition: TopicPartition) -> Ended:
     """b1 holds one record more than b2."""
-    plan = guarded.elections(partition, 2)
+    plan = elections(guarded.folder, {partition: 2})
     return guarded.run("rescue", "--plan", plan, "--store", guarded.folder / "rescued")
 
 
@@ -133,13 +106,13 @@ def unclean_recovery(guarded: Guarded, partition: TopicPartition) -> Ended:
 
 
 def recover(guarded: Guarded, partition: TopicPartition) -> Ended:
-    wanted = ("--plan", guarded.elections(partition, 1), "--write")
+    wanted = ("--plan", elections(guarded.folder, {partition: 1}), "--write")
     # b3 is dead, and nobody knows what it holds.
     return guarded.run("recover", *wanted, "--consent", f"{partition} lose 0 and abandon b3")
 
 
 def leader_election(guarded: Guarded, partition: TopicPartition) -> Ended:
-    path = guarded.elections(partition, 1)
+    path = elections(guarded.folder, {partition: 1})
     wanted = ("--election-type", "designated", "--path-to-json-file", path, "--write")
     return guarded.run(
         "leader-election", *wanted, "--consent", f"{partition} lose 0 and abandon b3"
@@ -163,10 +136,12 @@ def capture(guarded: Guarded, _: TopicPartition) -> Ended:
 Run = Callable[[Guarded, TopicPartition], Ended]
 READING: dict[str, Run] = {
     "console": console,
-    "triage": triage,
+    "triage": lambda guarded, _: guarded.run("triage"),
     "bundle capture": capture,
-    "plan make": plan_make,
-    "plan check": plan_check,
+    "plan make": lambda guarded, _: guarded.run("plan", "make"),
+    "plan check": lambda guarded, partition: guarded.run(
+        "plan", "check", elections(guarded.folder, {partition: 1})
+    ),
     "rescue": rescue,
 }
 ELECTING: dict[str, Run] = {

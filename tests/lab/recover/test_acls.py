@@ -1,22 +1,20 @@
 """A guarded cluster: what each command needs to be allowed, and that what is missing is named."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
-from breakglass.services.lab.scenarios import find_scenarios
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.model import Denied, TopicPartition, known
 from breakglass.services.recovery.triage import Triage
 from tests.kit.access import Acl, Operation, Resource, granted
 from tests.kit.client_properties import write_client_properties
 from tests.lab.recover.session import judged, judgement
 from tests.lab.recover.truths import differences
-from tests.lab.scenarios.damaged import Damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -31,12 +29,7 @@ CONFIGS = on_topic(Operation.DESCRIBE_CONFIGS)
 CLUSTER = Acl(OPERATOR, Operation.DESCRIBE, Resource.CLUSTER)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    scenarios = find_scenarios(["stale-replicas"])
-    folder = tmp_path_factory.mktemp("lab")
-    with raise_lab(folder, scenarios, secured=True, tethered=True) as cluster:
-        yield Damaged(cluster, play(cluster, scenarios))
+lab = lab_after("stale-replicas", secured=True)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import elect_unclean, reassign
@@ -16,12 +15,12 @@ from breakglass.services.recovery.judgement.assessment import Action, Verb, Verd
 from breakglass.services.recovery.judgement.ranking import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.succession import without_quorum
 from breakglass.services.recovery.judgement.summary import summarize
-from breakglass.services.recovery.plan.partition_file import Election, write_elections
 from breakglass.services.recovery.triage import recommended, triage
-from breakglass.services.session import ReadAccess
+from tests.kit.clusters import access_to
 from tests.kit.log_dir import repair_log_dir
 from tests.kit.program import breakglass
 from tests.lab.asking import CONSUMER, list_offset
+from tests.lab.console.commands import elections
 from tests.lab.recover.alone import Alone, Found, found_on
 from tests.lab.recover.session import ELECT_LEADERS, targets
 from tests.lab.scenarios.damaged import Damaged
@@ -89,8 +88,7 @@ class TestMinIsr(Alone):
             list_offset(lab.cluster, 1, self.ACCOUNTS, replica=CONSUMER).error
             == self.OFFSET_NOT_AVAILABLE
         )
-        options = ConnectionOptions(bootstrap_server=lab.cluster.bootstrap_servers)
-        with ReadAccess(connection_settings(options)).reading() as client:
+        with access_to(lab.cluster).reading() as client:
             soon = Deadline.after(300.0)
             (topic,) = read_sources(client, WantedTopics(("accounts",)), soon, partial=True)
         assert topic.unread[0].startswith("b1 does not know its high watermark: too few replicas")
@@ -261,8 +259,7 @@ class TestControllerDown(Alone):
     def test_r20_what_a_plan_would_cut_off_is_rescued_all_the_same(
         self, found: Found, tmp_path: Path
     ) -> None:
-        plan = tmp_path / "plan.json"
-        write_elections([Election(self.ORDERS, 2)], plan)
+        plan = elections(tmp_path, {self.ORDERS: 2})
         servers = ["--bootstrap-server", found.lab.cluster.bootstrap_servers]
         ended = breakglass("rescue", "--plan", plan, "--store", tmp_path / "rescued", *servers)
         assert ended.code == 0, ended.err

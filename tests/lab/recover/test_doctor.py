@@ -8,7 +8,7 @@ import pytest
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.lab.topics import create_topic
 from tests.kit.access import Acl, Operation, Resource, grant, granted
 from tests.kit.client_properties import write_client_properties

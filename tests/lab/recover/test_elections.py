@@ -27,8 +27,7 @@ from breakglass.services.lab.scenarios.damage import (
     bring_back,
     make_patient,
 )
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
@@ -51,7 +50,7 @@ from tests.lab.recover.session import (
     targets,
     watched,
 )
-from tests.lab.scenarios.damaged import damaged
+from tests.lab.scenarios.damaged import cluster_after
 
 OFFSETS = tuple(
     TopicPartition("__consumer_offsets", number)
@@ -92,10 +91,7 @@ def _script(stage: Stage) -> Script:
 BROKEN = Scenario("for-elections", __doc__, _script, course=COURSE, shape=QUICK_TO_FENCE)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with damaged(tmp_path_factory.mktemp("lab"), beside=[BROKEN]) as lab:
-        yield lab.cluster
+lab = cluster_after(BROKEN)
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from confluent_kafka import Consumer
 
 from breakglass.services.kafka.cluster.group_offsets import OFFSETS_TOPIC
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import tool_command
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
-from breakglass.services.lab.tools import tool_command
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition, log_of
 from breakglass.services.recovery.group_reset import MoveReason

@@ -6,27 +6,26 @@ b1 was lost; it is dead, and b1 is the replica to elect.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import run_tool
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.scenarios.scenario import wait_log_end
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
 from tests.kit.configs import ConfigResource, set_config
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.asking import commit, committed_offset, consume, lab_consumer, on_disk
+from tests.lab.asking import commit, committed_offset, consume, lab_consumer, on_disk, transactional
 from tests.lab.recover.renewing_producer import RenewingProducer, initialise
 
 INPUT, OUTPUT, BOTH, CUT = (TopicPartition(name, 0) for name in ("input", "output", "both", "cut"))
@@ -233,16 +232,8 @@ def begun_with_offset(cluster: Cluster, transactional_id: str) -> Any:
 
 def started(cluster: Cluster, transactional_id: str) -> Any:
     """A producer that has fenced those before it."""
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.lab_bootstrap,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": TRANSACTION_SECONDS * 1_000,
-        },
-        logger=logging.getLogger("tests.internal"),
-    )
-    producer.init_transactions(SECONDS)
-    return producer
+    seconds = TRANSACTION_SECONDS
+    return transactional(cluster, transactional_id, transaction_timeout_ms=seconds * 1_000)
 
 
 def committed(cluster: Cluster, transactional_id: str) -> None:

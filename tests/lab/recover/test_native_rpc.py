@@ -25,11 +25,12 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     LogInfoSchema,
     replica_log_info,
 )
-from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
+from tests.lab.console.commands import elections
 from tests.lab.recover.native import Native
-from tests.lab.scenarios.damaged import Damaged, damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 
 TOPIC = "events"
 PARTITIONS = 1_150
@@ -40,11 +41,7 @@ CLUSTER_DENIED, NOT_ELIGIBLE = 31, 83
 FORMS = pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    folder = tmp_path_factory.mktemp("lab")
-    with damaged(folder, "many", options={"partitions": str(PARTITIONS)}) as lab:
-        yield lab
+lab = lab_after("many", options={"partitions": str(PARTITIONS)})
 
 
 @pytest.fixture(scope="module")
@@ -218,9 +215,7 @@ def test_a_leader_designated_by_hand_is_the_one_elected(
     lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
 ) -> None:
     (partition,) = islice(unused, 1)
-    path = tmp_path / "elections.json"
-    entry = {"topic": TOPIC, "partition": partition.partition, "designatedLeader": 2}
-    path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+    path = elections(tmp_path, {partition: 2})
     command = ["leader-election", "--election-type", "designated", "--path-to-json-file", path]
     with behind(lab, tmp_path) as brokers:
         ended = brokers.run(*command, "--write", "--consent", f"{partition} lose 1 and abandon b3")

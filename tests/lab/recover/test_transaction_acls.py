@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.scenarios import find_scenarios
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.properties import OPERATOR
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.model import TopicPartition
 from tests.kit.access import Acl, Operation, Resource
 from tests.kit.acl_page import acls_of, allowed
 from tests.kit.client_properties import write_client_properties
 from tests.lab.asking import consume
-from tests.lab.scenarios.damaged import Damaged
+from tests.lab.scenarios.damaged import Damaged, damaged
 
 BILLING = TopicPartition("billing", 0)
 LIST, FINISH = (("transactions", text, "--topic", "billing") for text in ("list", "finish"))
@@ -24,12 +22,10 @@ SINCE = 5
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    scenarios = find_scenarios(["hanging-transaction"])
-    with raise_lab(tmp_path_factory.mktemp("lab"), scenarios, secured=True, tethered=True) as lab:
-        truth = play(lab, scenarios)
-        elect_unclean(lab, BILLING)
-        lab.wait_partition("billing", 0, lambda state: state.leader == 2, "b2 to lead")
-        yield Damaged(lab, truth)
+    with damaged(tmp_path_factory.mktemp("lab"), "hanging-transaction", secured=True) as lab:
+        elect_unclean(lab.cluster, BILLING)
+        lab.cluster.wait_partition("billing", 0, lambda state: state.leader == 2, "b2 to lead")
+        yield lab
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.scenarios.hanging_transaction import TRANSACTION_SECONDS, begun
+from breakglass.services.lab.scenarios.behind import TRANSACTION_SECONDS, begun
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.lab.truth import Truth
 from breakglass.services.model import TopicPartition

@@ -21,8 +21,7 @@ from breakglass.services.lab.scenarios.damage import (
     QUICK_TO_FENCE,
     bring_back,
 )
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import LogDir, ReplicaLog, TopicPartition, Unknown
@@ -31,7 +30,7 @@ from breakglass.services.recovery.judgement.ranking import ReplicaStanding, elig
 from tests.kit.moves import LONG_WINDOW, begin_endless_move
 from tests.kit.program import breakglass
 from tests.lab.recover.session import judged, judgement, reading
-from tests.lab.scenarios.damaged import Damaged, damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 
 MOVING = TopicPartition("moving", 0)
 LOG, COPY = "log directory", "copy's directory"
@@ -59,10 +58,7 @@ BROKEN = Scenario(
 )
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with damaged(tmp_path_factory.mktemp("lab"), beside=[BROKEN]) as lab:
-        yield lab
+lab = lab_after(beside=[BROKEN])
 
 
 @pytest.fixture

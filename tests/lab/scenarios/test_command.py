@@ -12,9 +12,7 @@ from typer.main import get_command
 from breakglass.console.lab import app
 from breakglass.services.errors import LabError
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.play import perform
-from breakglass.services.lab.scenarios.scenario import Scenario, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Stage, alone, perform
 from breakglass.services.lab.truth import Expectation, from_json
 from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass

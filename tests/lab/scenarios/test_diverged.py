@@ -3,7 +3,6 @@ two replicas on real brokers.
 """
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,15 +11,15 @@ from breakglass.console.wiring import Connection
 from breakglass.screens.messages import DiffAsked
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.incident.incident import Incident
+from breakglass.services.lab.distribution import run_tool
 from breakglass.services.lab.segments import read_log
-from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import CountedLoss
 from breakglass.services.model import EpochRange, Role, TopicPartition
 from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import consume
 from tests.lab.recover.session import judged, reading
-from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
+from tests.lab.scenarios.damaged import Damaged, ends_on_disk, ends_told, lab_after
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 
@@ -68,10 +67,7 @@ def test_kafka_reads_the_same_epochs_from_the_segments(three_losses: Damaged) ->
 PROFILES = TopicPartition("profiles", 0)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with damaged(tmp_path_factory.mktemp("lab"), "compacted") as lab:
-        yield lab
+lab = lab_after("compacted")
 
 
 def offsets(lab: Damaged, broker: int) -> set[int]:

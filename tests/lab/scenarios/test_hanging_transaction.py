@@ -1,22 +1,15 @@
 """`hanging-transaction`: a committed transaction that stays open on the replica that is left."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.model import TopicPartition
 from tests.lab.asking import consume, open_transactions
-from tests.lab.scenarios.damaged import Damaged, damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 
 BILLING = TopicPartition("billing", 0)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with damaged(tmp_path_factory.mktemp("lab"), "hanging-transaction") as lab:
-        yield lab
+lab = lab_after("hanging-transaction")
 
 
 def test_r18_the_stale_replica_tells_of_it_before_any_election(lab: Damaged) -> None:

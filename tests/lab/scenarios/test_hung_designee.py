@@ -1,7 +1,5 @@
 """`hung-designee`: the replica to elect hangs, and the controller takes it for alive (R6)."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from breakglass.services.errors import TimedOut
@@ -9,16 +7,12 @@ from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.topics import elect_unclean, reassign
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import TopicPartition
-from tests.lab.scenarios.damaged import Damaged, damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 
 PAYMENTS = TopicPartition("payments", 0)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    options = {"hang": "no"}
-    with damaged(tmp_path_factory.mktemp("lab"), "hung-designee", options=options) as lab:
-        yield lab
+lab = lab_after("hung-designee", options={"hang": "no"})
 
 
 def test_r06_hanging_it_is_elected_all_the_same_and_serves_nothing(lab: Damaged) -> None:

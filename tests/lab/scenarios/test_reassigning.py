@@ -1,21 +1,14 @@
 """`reassigning`: a reassignment that nobody can finish is under way on an offline partition."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from breakglass.services.model import TopicPartition
 from tests.lab.asking import reassign_code, reassignments
-from tests.lab.scenarios.damaged import Damaged, damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 
 SHIPMENTS = TopicPartition("shipments", 0)
 INVALID_REPLICA_ASSIGNMENT = 39
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with damaged(tmp_path_factory.mktemp("lab"), "reassigning") as lab:
-        yield lab
+lab = lab_after("reassigning")
 
 
 def test_r12_it_cannot_be_cancelled_while_it_is_offline(lab: Damaged) -> None:

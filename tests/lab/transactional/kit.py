@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.logs import read_logs
+from breakglass.services.checkpoint.kafka.owners import read_named_groups
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -125,17 +125,6 @@ def stored(store: BackupStore, id: int, group: str) -> tuple[Cut, Entries]:
         if offset is not None:
             offsets[place] = offset
     return Cut(ends, offsets, in_transit), logs
-
-
-def delete(client: ReadClient, cluster: Cluster, *topics: str) -> None:
-    """Delete *topics*, and wait until they are gone."""
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    for future in admin.delete_topics(list(topics)).values():
-        future.result(SECONDS)
-    gone = "topics to be deleted"
-    wait_until(lambda: not client.partitions(topics, Deadline.after(SECONDS)), gone)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -27,9 +27,10 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.checkpoint.bank import OPENING, Bank, Books, books, deposit, order
+from tests.lab.asking import transactional
+from tests.lab.checkpoint.bank import OPENING, Bank, Books, books, deposit, orders
 from tests.lab.checkpoint.branch import turns
-from tests.lab.checkpoint.member_process import MemberProcess
+from tests.lab.checkpoint.member_process import MemberProcess, until_the_end
 from tests.lab.transactional.kit import Cut, Entries, Faults, offsets_of
 
 LOG = logging.getLogger(__name__)
@@ -96,37 +97,22 @@ class PlainBank:
 
     def order(self, count: int, hops: int) -> None:
         """Have customers give *count* orders."""
-        numbers = range(self._orders, self._orders + count)
+        self.put(orders(self.topic, self.partitions, self._orders, count, hops))
         self._orders += count
-        self.put(
-            [
-                (number % self.partitions, order(f"{self.topic}.{number}", 1 + number % 7, hops))
-                for number in numbers
-            ]
-        )
 
     def put(self, records: list[tuple[int, bytes]]) -> None:
         """Write *records* in one transaction of a writer from outside."""
-        from confluent_kafka import Producer
-
-        settings = {**self.connection, "transactional.id": f"customers-of-{self.topic}"}
-        producer = Producer({**settings, "transaction.timeout.ms": 60_000}, logger=LOG)
-        producer.init_transactions(SECONDS)
+        named = f"customers-of-{self.topic}"
+        producer = transactional(self.cluster, named, transaction_timeout_ms=60_000)
         producer.begin_transaction()
         for partition, value in records:
             producer.produce(self.topic, value, partition=partition)
             producer.poll(0)
         producer.commit_transaction(SECONDS)
 
-    @contextmanager
-    def running(self, members: int = 2) -> Iterator[list[LoopMember]]:
+    def running(self, members: int = 2) -> AbstractContextManager[list[LoopMember]]:
         """Members at work, ended with the block."""
-        found = [LoopMember(self, f"m{number}") for number in range(members)]
-        try:
-            yield found
-        finally:
-            for member in found:
-                member.end()
+        return until_the_end([LoopMember(self, f"m{number}") for number in range(members)])
 
     def records(self) -> Records:
         """The committed records, up to the current ends."""
@@ -201,9 +187,6 @@ class LoopMember(MemberProcess):
     bank: PlainBank
     name: str
     process: subprocess.Popen[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start()
 
     def launched(self) -> subprocess.Popen[bytes]:
         bank = self.bank

@@ -18,13 +18,13 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from tests.kit.waiting import wait_until
+from tests.lab.asking import delete_topic
 from tests.lab.checkpoint.taking import Taking
 from tests.lab.transactional.kit import (
     CYCLE,
     SECONDS,
     Faults,
     Victim,
-    delete,
     found_in,
     lowered,
     stored,
@@ -100,14 +100,16 @@ class Playing:
                     assert len(refused) < TRIES, refused
         wait_for_the_end(client, work.group, work.topics)
         wrong, raw = (work.faults_in(*stored(store, id, work.group)) for id in ids)
-        delete(client, work.cluster, *work.topics)
+        for topic in work.topics:
+            delete_topic(work.cluster, topic)
         self.taking.restored(ids[0], {})
         continued = self._continued()
         found = found_in(store, ids[0])
         assert found.cut is not None
         for id in ids:
             store.delete(id)
-        delete(client, work.cluster, *work.topics)
+        for topic in work.topics:
+            delete_topic(work.cluster, topic)
         left_out = found.cut.left_out or 0
         less = lowered(found)
         return Round(

@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -18,8 +18,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.logs import read_logs
+from breakglass.services.checkpoint.kafka.owners import lags, read_named_groups
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -29,9 +29,9 @@ from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import messages
-from tests.lab.backup.jars import fetched
-from tests.lab.backup.original import COMPILER
+from tests.lab.backup.original import COMPILER, fetched
 from tests.lab.checkpoint.branch import turns
+from tests.lab.checkpoint.member_process import MemberProcess, until_the_end
 from tests.lab.transactional.kit import Cut, Entries, Faults, offsets_of
 
 LOG = logging.getLogger(__name__)
@@ -103,15 +103,9 @@ class Ledger:
             create_topic(self.cluster, topic, turns(self.cluster, self.partitions))
         return self
 
-    @contextmanager
-    def running(self, instances: int = 2) -> Iterator[list[Instance]]:
+    def running(self, instances: int = 2) -> AbstractContextManager[list[Instance]]:
         """Instances at work, ended with the block."""
-        found = [Instance(self, number) for number in range(instances)]
-        try:
-            yield found
-        finally:
-            for instance in found:
-                instance.end()
+        return until_the_end([Instance(self, number) for number in range(instances)])
 
     @contextmanager
     def fed(self) -> Iterator[None]:
@@ -198,17 +192,14 @@ class Ledger:
 
 
 @dataclass(slots=True)
-class Instance:
+class Instance(MemberProcess):
     """A process of the application."""
 
     ledger: Ledger
     number: int
     process: subprocess.Popen[bytes] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
+    def launched(self) -> subprocess.Popen[bytes]:
         ledger = self.ledger
         kafka = distribution()
         state = ledger.folder / f"state-{self.number}"
@@ -217,7 +208,7 @@ class Instance:
         told = [ledger.name, ledger.cluster.bootstrap_servers, ledger.input, ledger.output]
         replicas = min(3, len(ledger.cluster.brokers))
         with (ledger.folder / f"log-{self.number}").open("ab") as log:
-            self.process = subprocess.Popen(
+            return subprocess.Popen(
                 [*java, "-cp", ledger.classpath, "Ledger", *told, str(state), str(replicas)],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -226,21 +217,15 @@ class Instance:
 
     def kill(self) -> None:
         """kill -9."""
-        self.process.kill()
-        self._ended()
+        super(Instance, self).kill()
+        self._left()
 
     def end(self) -> None:
         """End it as its operator would."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        self._ended()
+        super(Instance, self).end()
+        self._left()
 
-    def _ended(self) -> None:
-        self.process.wait(SECONDS)
+    def _left(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
 

@@ -13,8 +13,8 @@ from breakglass.services.backup_watch.location import LiveEnds, LocationHeld, To
 from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.errors import StorageError
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.topic_backup.catalog import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.notes import Verified
-from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 from tests.kit.incidents import CLUSTER, nothing_offline
 from tests.screens.consoles import console_on
 

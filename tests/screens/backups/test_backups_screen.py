@@ -19,7 +19,7 @@ from breakglass.services.backup_watch.location import BackupState, LocationHeld
 from breakglass.services.backup_watch.watch import BackupWatch, TopicLine
 from breakglass.services.errors import ClusterError, StorageError
 from breakglass.services.model import Unknown
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import FoundFiles, FoundPartition
 from breakglass.services.topic_backup.notes import note_verified

@@ -383,7 +383,7 @@ async def test_a_segment_that_is_gone_is_seen_in_the_tree_and_the_rest_is_browse
     gone.unlink()
     async with browser(tmp_path).run_test(size=(80, 24)) as pilot:
         await under(pilot, str(tmp_path), "orders", "0")
-        await shows(pilot, "1 of them gone")
+        await shows(pilot, "1 of them missing")
         await pilot.press("r")
         await until(pilot, lambda: at_offset(pilot.app) == 0, "the records")
         await pilot.press("n")

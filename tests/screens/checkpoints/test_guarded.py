@@ -12,8 +12,7 @@ import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
 
-from breakglass.screens.guard.acts import RestorePage, TakePage
-from breakglass.screens.guard.page import ActPage
+from breakglass.screens.guard import ActPage, RestorePage, TakePage
 from breakglass.screens.messages import CopyAsked, MutationBegan, MutationEnded
 from breakglass.screens.widgets.consent import Cancel, ConsentField
 from breakglass.screens.widgets.dialog import Prompt

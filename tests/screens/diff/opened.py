@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
+from breakglass.screens.diff.paged import Compare
 from breakglass.screens.diff.pair_list import PairList
-from breakglass.screens.diff.reader import Compare
 from breakglass.screens.diff.record_page import RecordView
 from breakglass.screens.diff.screen import DiffScreen, ReplicaRecordScreen
 from breakglass.services.divergence.align import Comparison

@@ -74,7 +74,7 @@ def outcomes(screen: Screen) -> Sequence[PartitionOutcome]:
     kinds = [
         (RecoveryResult.ELECTED, Rung.REDUNDANT, ""),
         (RecoveryResult.ELECTED, Rung.READABLE, ""),
-        (RecoveryResult.UNKNOWN, Rung.ELECTED, "b1 was elected but does not answer (timed out)"),
+        (RecoveryResult.UNKNOWN, Rung.ANNOUNCED, "b1 was elected but does not answer (timed out)"),
         (RecoveryResult.REFUSED, None, fenced),
         (RecoveryResult.ALREADY_ONLINE, None, "led by b3"),
         (RecoveryResult.NOT_ATTEMPTED, None, "stopped because the outcome of orders-1 is unknown"),

@@ -3,7 +3,7 @@
 import pytest
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.guard.acts import RestoreMetastorePage
+from breakglass.screens.guard import RestoreMetastorePage
 from breakglass.services.metastore.acts.command_topic import RestoreCommandTopic, frozen_plan
 from breakglass.services.metastore.restore.plan import (
     LiveServers,
@@ -43,7 +43,7 @@ async def test_a_restore_looks_as_before(
 ) -> None:
     """It gives something up while a server runs."""
     source = RestoreSource(FILE, (), (), (), Offsets.ORIGINAL, ())
-    present = PresentTopic("id", 8, 16, 3, 1, same=False)
+    present = PresentTopic("id", 8, 16, 3, None, 1, same=False)
     servers = LiveServers(
         transaction="Ongoing", answering=("http://ksql1:8088 answers: ksqlDB 0.29.0, RUNNING",)
     )

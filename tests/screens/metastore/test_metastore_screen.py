@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.guard.acts import RestoreMetastorePage
+from breakglass.screens.guard import RestoreMetastorePage
 from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.errors import ClusterError
 from breakglass.services.metastore.glance import ServiceLook, command_topics

@@ -30,7 +30,7 @@ from breakglass.services.recovery.rescue.spans import (
     Saved,
     Span,
 )
-from breakglass.services.words.broker_ids import brokers_in
+from breakglass.services.words.figures import brokers_in
 from tests.kit.incidents import (
     LEDGER,
     bomb,

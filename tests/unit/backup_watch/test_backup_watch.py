@@ -6,22 +6,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from breakglass.services.backup_watch import job as jobs
-from breakglass.services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
+from breakglass.services.backup_watch.job import Life, announced, read_jobs
 from breakglass.services.backup_watch.location import (
     ABSENT,
     NO_MANIFEST,
     BackupState,
     LiveEnds,
     LocationHeld,
-    read_ends,
     read_location,
     state_of,
 )
@@ -44,17 +40,14 @@ from breakglass.services.backup_watch.watch import (
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
 from breakglass.services.health.figure import Figure
-from breakglass.services.kafka.replicas.list_offsets import NO_LEADER
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind, CaughtUpAgain
-from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.model import Unknown
+from breakglass.services.pipeline.backup_context import CopyProgress
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.notes import note_verified
-from tests.kit.fake_cluster import FakeCluster
-from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.screens.backups.held import (
     ENDS,
@@ -112,17 +105,6 @@ def test_what_was_read_stays_with_its_age_when_it_cannot_be_read_again() -> None
     assert len(place.topics) == 7
     assert place.held.read_at_ms == read_at
     assert place.held.failed == Unknown("/backups/main: Stale file handle; check the disk.")
-
-
-def test_a_place_is_not_looked_at_before_its_time() -> None:
-    places = Places({MAIN: every_state()})
-    watch = CannedBackups(places)
-    looked(watch)
-    watch.at_ms += EVERY_MS - 1
-    looked(watch)
-    assert places.reads == [MAIN]
-    looked(watch, now=True)
-    assert places.reads == [MAIN, MAIN]
 
 
 def test_a_place_that_hangs_keeps_nobody() -> None:
@@ -206,27 +188,6 @@ def test_the_worst_comes_first_or_topics_are_sorted_by_a_figure(judged: BackupSu
         assert names(lines(judged, BackupsView(order=TopicOrder[order])))[1] == first
 
 
-@pytest.mark.parametrize(
-    ("words", "kept"),
-    [
-        ("ORD", ["orders", "orders~2"]),
-        ("ord verified", ["orders~2"]),
-        ("-verified main", ["torn", "clicks", "orders", "audit"]),
-        ("far", []),
-    ],
-)
-def test_a_filter_keeps_topics_by_words(judged: BackupSurvey, words: str, kept: list[str]) -> None:
-    shown = lines(judged, BackupsView(words))
-    assert names(shown) == [MAIN, *kept, FAR]
-
-
-def test_a_topic_opens_to_its_partitions_and_a_place_closes(judged: BackupSurvey) -> None:
-    opened = lines(judged, BackupsView("payments", opened=frozenset({(MAIN, "payments")})))
-    assert [key_of(line)[2] for line in opened] == [-1, -1, 0, 1, 2, -1]
-    closed = lines(judged, BackupsView(closed=frozenset({MAIN})))
-    assert names(closed) == [MAIN, FAR]
-
-
 def test_lags_are_counted_or_have_a_reason(judged: BackupSurvey) -> None:
     shown = lines(judged, BackupsView(opened=frozenset({(MAIN, "payments"), (MAIN, "orders~2")})))
     lag = {line.held.name: line.lag for line in shown if isinstance(line, TopicLine)}
@@ -250,38 +211,6 @@ def test_lags_are_counted_or_have_a_reason(judged: BackupSurvey) -> None:
         if isinstance(line, BackupPartitionLine) and line.held.topic != "orders"
     ]
     assert parts == [0, 400, Unknown("it is offline: no leader serves it")]
-
-
-LED, OFFLINE, HUNG, OTHER = (
-    TopicPartition("orders", 0),
-    TopicPartition("orders", 1),
-    TopicPartition("orders", 2),
-    TopicPartition("clicks", 0),
-)
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    """orders-0 led by b1, orders-1 offline, orders-2 led by b2 that lost it; clicks beside."""
-    with FakeCluster(2) as cluster:
-        for one in (LED, OFFLINE, HUNG, OTHER):
-            cluster.story.offline(one, (1, 2))
-        for one, leader in ((LED, 1), (HUNG, 2), (OTHER, 1)):
-            led = replace(cluster.story.states[one], leader=leader)
-            cluster.story.states[one] = led
-        cluster.hold(1, LED, (0, 40)).high_watermark = 30
-        yield cluster
-
-
-def test_the_ends_of_the_named_topics_are_told(cluster: FakeCluster) -> None:
-    with closing(cluster.client()) as client:
-        told = read_ends(client, {"orders", "gone"}, Deadline.after(DEADLINE_SECONDS))
-
-    assert (told.cluster_id, told.topic_ids) == (CLUSTER_ID, {"orders": TOPIC_ID})
-    assert told.ends[LED] == 30
-    assert told.ends[OFFLINE] == NO_LEADER
-    assert isinstance(told.ends[HUNG], Unknown)
-    assert OTHER not in told.ends
 
 
 ELSEWHERE = """
@@ -355,22 +284,6 @@ def test_a_job_whose_process_was_killed_is_dead_and_forgotten_when_it_is_done_ag
         assert seen.path in [job.path for job in read_jobs(now_ms(), tmp_path)]
     with announced("backup", "/b", tmp_path):
         assert seen.path not in [job.path for job in read_jobs(now_ms(), tmp_path)]
-
-
-def test_a_job_of_another_machine_is_judged_by_its_age(tmp_path: Path) -> None:
-    with announced("backup", "/b", tmp_path):
-        (seen,) = read_jobs(now_ms(), tmp_path)
-        said = json.loads(seen.path.read_text())
-    away = seen.path.with_name("77-far.json")
-    away.write_text(json.dumps(said | {"host": "elsewhere"}))
-    assert read_jobs(said["told_at_ms"] + 1_000, tmp_path)[0].life is Life.RUNNING
-    assert read_jobs(said["told_at_ms"] + SILENT_MS + 1, tmp_path)[0].life is Life.SILENT
-    old = seen.path.with_name("1-a.json")
-    old.write_text(json.dumps(said | {"url": "/x", "told_at_ms": now_ms() - FORGET_MS - 1}))
-    with announced("backup", "/b", tmp_path):
-        assert not old.exists(), "what died long ago is forgotten"
-        later = read_jobs(now_ms() + SILENT_MS + 5_000, tmp_path)
-        assert {one.life for one in later} == {Life.SILENT}
 
 
 @pytest.mark.parametrize(

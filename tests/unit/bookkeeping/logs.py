@@ -1,8 +1,7 @@
 """Logs for the judge's tests, written down by hand."""
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.log_files import FolderLog, HeldRecord, digest
-from breakglass.bookkeeping.saved import SavedRecord
+from breakglass.bookkeeping.judge import SavedRecord
+from breakglass.bookkeeping.log_files import DiskReading, FolderLog, HeldRecord, Name, digest
 
 ORDERS: Name = ("orders", 0)
 

@@ -10,20 +10,17 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from breakglass import bookkeeping
-from breakglass.bookkeeping.folders import divergence, read_disks
+from breakglass.bookkeeping.judge import SavedRecord, elected, judged, read_rescues
 from breakglass.bookkeeping.log_files import (
     HEADER,
-    NO_LOG,
     XERIAL,
     DamagedLog,
     crc32c,
     decompress,
     digest,
+    read_disks,
     read_folder,
 )
-from breakglass.bookkeeping.said import elected, judged
-from breakglass.bookkeeping.saved import SavedRecord, read_rescues
-from tests.unit.bookkeeping.logs import log, record, run
 
 COMPRESS = {
     1: lambda data: bytes(cramjam.gzip.compress(data)),
@@ -143,15 +140,6 @@ def test_disks_are_read_by_partition_and_broker_and_again_when_they_grew(tmp_pat
     grown = read_disks(dirs, {1}).held(("orders", 0))[1]
     assert (grown.start, grown.end, grown.epochs) == (2, 4, ((0, 2),))
     assert [entry.offset for entry in grown.records] == [2, 3]
-
-
-def test_two_logs_part_where_their_epochs_do() -> None:
-    shared = run(0, 0, 10)
-    assert divergence(log(*shared), log(*shared, *run(0, 10, 15))) == 10
-    assert divergence(log(*shared, *run(1, 10, 12)), log(*shared, *run(0, 10, 15))) == 10
-    assert divergence(log(*shared, *run(1, 10, 12)), log(*shared, *run(1, 10, 15))) == 12
-    assert divergence(log(record(1, 0)), log(record(2, 0))) == 0
-    assert divergence(NO_LOG, log(*shared)) == 0
 
 
 def test_a_rescue_is_read_as_kafka_backup_wrote_it(tmp_path: Path) -> None:

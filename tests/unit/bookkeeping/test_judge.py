@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
-from breakglass.bookkeeping.judge import check_said, missing_records
+from breakglass.bookkeeping.judge import (
+    SaidPartition,
+    SaidPrice,
+    SavedRecord,
+    check_said,
+    missing_records,
+)
 from breakglass.bookkeeping.log_files import NO_LOG, FolderLog, HeldRecord
-from breakglass.bookkeeping.said import SaidPartition, SaidPrice
-from breakglass.bookkeeping.saved import SavedRecord
-from breakglass.bookkeeping.settings import ClusterState, changes
+from breakglass.bookkeeping.producer import ClusterState, changes
 from tests.unit.bookkeeping.logs import ORDERS, log, reading, record, run, saved
 
 LONG = log(*run(0, 0, 15))
@@ -97,6 +101,16 @@ def test_in_a_compacted_topic_a_newer_record_of_the_same_log_replaces(
         compacted=True,
     )
     assert lost == missing
+
+
+@pytest.mark.parametrize(("rescued", "missing"), [((NEW,), []), ((), [OLD, NEW])])
+def test_what_a_longer_log_compacted_is_replaced_by_what_a_rescue_has_of_that(
+    rescued: tuple[HeldRecord, ...], missing: list[HeldRecord]
+) -> None:
+    first = record(1, 0, "other")
+    short, long, elected = log(first, OLD), log(first, NEW), log(first)
+    found = missing_records({2: short, 3: long}, elected, saved(first, *rescued), compacted=True)
+    assert found == missing
 
 
 def test_safe_is_unsafe_while_a_longer_log_is_unread_and_not_given_up() -> None:

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from breakglass.bookkeeping.folders import DiskReading, Name
-from breakglass.bookkeeping.judge import JudgeFinding
-from breakglass.bookkeeping.log_files import FolderLog
-from breakglass.bookkeeping.said import SaidPartition
-from breakglass.bookkeeping.saved import SavedRecord
+from breakglass.bookkeeping.judge import JudgeFinding, SaidPartition, SavedRecord
+from breakglass.bookkeeping.log_files import DiskReading, FolderLog, Name
+from breakglass.bookkeeping.producer import ClusterState
 from breakglass.bookkeeping.score import (
     DrillPlay,
     DrillScene,
@@ -16,7 +14,6 @@ from breakglass.bookkeeping.score import (
     best_leaders,
     score,
 )
-from breakglass.bookkeeping.settings import ClusterState
 from tests.unit.bookkeeping.logs import ORDERS, log, run, saved
 
 LEDGER: Name = ("ledger", 0)
@@ -65,27 +62,9 @@ def test_the_best_leader_is_of_the_last_written_epoch_not_the_longest() -> None:
     assert (best.leader, best.cut_off, best.held, best.by_itself) == (1, 5, 17, False)
 
 
-def test_of_the_same_epoch_the_longer_log_is_best_and_of_equals_the_first_assigned() -> None:
-    longer, shorter = log(*run(0, 0, 12)), log(*run(0, 0, 10))
-    for first, order, leader in (
-        (shorter, (3, 1, 2), 2),
-        (longer, (3, 1, 2), 1),
-        (longer, (3, 2, 1), 2),
-    ):
-        disks = DiskReading({ORDERS: {1: first, 2: longer}}, {ORDERS: {1, 2}})
-        state = replace(STATE, orders={ORDERS: order})
-        (best,) = best_leaders(replace(SCENE, disks=disks, state=state))
-        assert best.leader == leader
-
-
 def test_a_fenced_replica_is_no_leader_though_its_records_count() -> None:
     (best,) = best_leaders(replace(SCENE, electable={ORDERS: [2]}))
     assert (best.leader, best.cut_off) == (2, 2)
-
-
-def test_a_partition_whose_records_never_come_back_is_left_out() -> None:
-    disks = DiskReading({ORDERS: {1: log(), 3: DEAD}}, {ORDERS: {1}})
-    assert best_leaders(replace(SCENE, disks=disks)) == ()
 
 
 def test_the_best_play_scores_100() -> None:

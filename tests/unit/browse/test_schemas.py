@@ -17,7 +17,6 @@ from breakglass.services import patience
 from breakglass.services.browse.schemas import Decoded, Schemas, message_indexes
 from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import RecordEntry, content_of
-from breakglass.services.errors import UsageError
 from tests.kit.deadlines import MOMENT
 from tests.kit.raw_http import OK, raw_http
 from tests.unit.browse.registry import registry
@@ -164,19 +163,6 @@ def test_keys_and_values_of_both_sides_are_decoded_and_the_rest_is_left(schemas:
     assert left.key is not None
     assert b'"Ann"' in left.key.kept
     assert not schemas.pair(RecordPair(1, PairKind.EQUAL, other, other), "orders").any
-
-
-def test_a_value_that_is_not_held_whole_is_not_decoded(schemas: Schemas) -> None:
-    cut = entry(1)._replace(value=content_of(avro_bytes(), 9))
-    found = schemas.pair(RecordPair(1, PairKind.EQUAL, cut, cut), "orders")
-    assert (found.any, found.pair.left) == (False, cut)
-    assert "too many to be decoded" in found.notes[0]
-
-
-def test_a_registry_that_is_not_there_is_told_and_what_is_no_url_is_refused() -> None:
-    assert isinstance(Schemas("http://127.0.0.1:9").decode(avro_bytes(), "orders"), str)
-    with pytest.raises(UsageError):
-        Schemas("nonsense")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x02", b"\x01", b"\xff" * 12])

@@ -29,7 +29,7 @@ from breakglass.services.checkpoint.store.documents import (
     NumberedPartition,
     TakeDocument,
 )
-from breakglass.services.checkpoint.watch import CheckpointWatch, SoFar, so_far, whole_size
+from breakglass.services.checkpoint.watch import CheckpointWatch, SoFar, so_far
 from breakglass.services.checkpoint.wording import (
     ANOTHER_FAILED,
     KEPT,
@@ -39,7 +39,6 @@ from breakglass.services.checkpoint.wording import (
     same_again,
     why_failed,
 )
-from breakglass.services.checkpoint.zeebe_api import backup_info
 from breakglass.services.errors import AlreadyRunning, StorageError, UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.pipeline.restore.restore import TopicRestored
@@ -84,16 +83,6 @@ def test_i09_no_partition_of_a_failed_checkpoint_is_ongoing(bank: BackupStore) -
     ]
     whys = [why_failed(partition, found) for partition in found.partitions]
     assert whys == [None, ANOTHER_FAILED, "disk full", ANOTHER_FAILED, ANOTHER_FAILED]
-
-
-def test_http_says_of_each_partition_why_the_whole_has_failed(bank: BackupStore) -> None:
-    bank.copies.begin_all({CopyId(1, subject.number, 0): None for subject in BANK})
-    bank.fail_checkpoint(1, "group bank lags")
-    info = backup_info(stored(bank))
-    assert info["failureReason"] == "group bank lags"
-    assert isinstance(info["details"], list)
-    seen = {(document["state"], document["failureReason"]) for document in info["details"]}
-    assert seen == {("FAILED", "group bank lags")}
 
 
 def test_the_same_again_has_the_topology_and_what_is_external(tmp_path: Path) -> None:
@@ -187,26 +176,6 @@ def test_what_tasks_have_written_counts_before_it_has_its_place(copying: BackupS
     assert so_far(copying, stored(copying))[1].records == 20, "with segments in their places"
 
 
-def test_how_much_there_will_be_is_unknown_before_it_is_decided(tmp_path: Path) -> None:
-    store = reserved(BackupStore(str(tmp_path)), 1)
-    store.copies.begin_all({CopyId(1, subject.number, 0): None for subject in SUBJECTS})
-    written(store, part_names("run", 0, 0, 0), FIRST, 3)
-    assert so_far(store, stored(store))[1] == SoFar(3, 31, None)
-
-
-def test_what_is_not_copied_has_no_size_and_what_has_failed_nothing_under_way(
-    copying: BackupStore,
-) -> None:
-    assert whole_size(stored(copying)) is None
-    copying.fail_checkpoint(1, "group bank lags")
-    assert so_far(copying, stored(copying)) == {}
-    completed(copying, 2)
-    found = stored(copying, 2)
-    assert whole_size(found) == sum(
-        len(f"segment of {CopyId(2, number, 0)}") for number in (1, 2, 3)
-    )
-
-
 def test_a_machine_keeps_its_name_and_another_has_another(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     with ThreadPoolExecutor(8) as pool:
@@ -238,16 +207,6 @@ with alone(sys.argv[1], 0, Path(sys.argv[2]), 7):
 @pytest.fixture
 def locks(tmp_path: Path) -> Path:
     return tmp_path / "locks"
-
-
-def test_other_nodes_checkpoints_and_stores_are_not_kept_out(tmp_path: Path, locks: Path) -> None:
-    with (
-        alone(str(tmp_path), 0, locks, 7),
-        alone(str(tmp_path), 1, locks, 7),
-        alone(str(tmp_path), 0, locks, 8),
-        alone("s3://bucket/store", 0, locks, 7),
-    ):
-        assert len(list(locks.iterdir())) == 4
 
 
 def test_a_worker_that_is_killed_keeps_nobody_out(tmp_path: Path, locks: Path) -> None:

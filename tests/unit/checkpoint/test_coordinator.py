@@ -20,8 +20,13 @@ from breakglass.services.checkpoint.coordinator import (
     unfinished,
 )
 from breakglass.services.checkpoint.parts import alone
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
+from breakglass.services.checkpoint.protocol.values import (
+    LARGEST_ASKED,
+    LARGEST_ID,
+    CopyId,
+    NotHigher,
+    Status,
+)
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
@@ -48,7 +53,6 @@ from tests.kit.clock import Clock
 from tests.unit.checkpoint.store.stores import (
     POSITION,
     SUBJECTS,
-    copied,
     failure,
     manifest,
     reserved,
@@ -106,13 +110,6 @@ def test_s8_after_that_it_has_failed_with_the_last_reason(store: BackupStore) ->
     assert taken(store, Failing()) is Status.FAILED
 
 
-def test_what_can_never_be_copied_is_not_tried_again(store: BackupStore) -> None:
-    source = Failing(ClusterError("retention was faster"))
-    assert taken(store, source) is Status.FAILED
-    assert source.tries == 1
-    assert store.copies.partition(1, 2).failure == "retention was faster"
-
-
 @pytest.mark.parametrize(
     "errors",
     [(), (StorageError("its folder is gone"),), (ClusterError("retention was faster"),)],
@@ -144,13 +141,6 @@ def test_s2_a_copy_that_was_cut_off_is_taken_anew(store: BackupStore) -> None:
     store.copies.put(ID, "half", b"half")
     assert taken(store, Failing()) is Status.COMPLETED
     assert store.copies.contents(ID).names() == ["records"]
-
-
-def test_i07_a_completed_copy_is_not_taken_again(store: BackupStore) -> None:
-    copied(store, ID)
-    source = Failing()
-    assert taken(store, source) is Status.COMPLETED
-    assert source.tries == 0
 
 
 @dataclass

@@ -53,18 +53,6 @@ def test_no_promise_holds_for_records_that_do_not_say_what_led_to_them() -> None
             found.require(level)
 
 
-def test_an_external_topic_makes_no_promise_impossible() -> None:
-    found = of(PLAIN, GROUP, declared=declared({"g1": GroupPolicy.READER}, external=("A",)))
-    # A marker would prove nothing where no record has the participant's headers.
-    assert found.strongest is Level.VERIFIED
-
-
-@pytest.mark.parametrize("policy", [GroupPolicy.READER, GroupPolicy.LEFT_OUT])
-def test_with_readers_alone_what_is_ordered_loses_nothing(policy: GroupPolicy) -> None:
-    found = of(PLAIN, GROUP, declared=declared({"g1": policy}))
-    assert (found.missing(Level.ORDERED), found.strongest) == ((), Level.ORDERED)
-
-
 def test_a_group_that_is_not_named_takes_every_promise_away() -> None:
     found = of(STAMPED, GROUP)
     assert found.strongest is None
@@ -79,13 +67,6 @@ def test_a_share_group_cannot_be_saved_and_has_to_be_declared() -> None:
     assert "cannot be saved" in of(STAMPED, shared, declared=named).missing(Level.COORDINATED)[0]
     left_out = declared({"s": GroupPolicy.LEFT_OUT})
     assert of(STAMPED, shared, declared=left_out).strongest is Level.COORDINATED
-
-
-def test_a_flow_makes_the_ordered_promise() -> None:
-    found = of(PLAIN, B, GROUP, declared=declared(AT_LEAST_ONCE, flows=(FLOW,)))
-    assert (found.strongest, found.missing(Level.ORDERED)) == (Level.ORDERED, ())
-    without = of(PLAIN, B, GROUP, declared=declared(AT_LEAST_ONCE))
-    assert "--flow g1:" in without.missing(Level.ORDERED)[0]
 
 
 @pytest.mark.parametrize(

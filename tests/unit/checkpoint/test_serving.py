@@ -11,8 +11,7 @@ import pytest
 from breakglass.services.checkpoint import serving as module
 from breakglass.services.checkpoint.acts.take import release_ended
 from breakglass.services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator, Finisher
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import NotHigher, Status
 from breakglass.services.checkpoint.serving import (
     AGAIN_MS,
     MOST_WAITING,
@@ -22,7 +21,6 @@ from breakglass.services.checkpoint.serving import (
     Schedule,
     Serving,
     StopRequest,
-    due,
 )
 from breakglass.services.checkpoint.store.backup_store import BackupStore, Retention
 from breakglass.services.checkpoint.store.documents import (
@@ -81,33 +79,7 @@ def serving(
     return Serving(store, coordinator, finisher, heard.append, schedule, **options)
 
 
-@pytest.mark.parametrize(
-    ("newest", "now", "wanted"),
-    [(None, 0, True), (0, 24 * HOUR - 1, False), (0, 24 * HOUR, True), (0, 1000 * HOUR, True)],
-)
-def test_the_next_one_is_due_so_long_after_the_last(
-    newest: int | None, now: int, wanted: bool
-) -> None:
-    assert due(newest, DAILY, now) is wanted
-    assert not due(newest, Schedule(), now)
-
-
 # --- copying in the background
-
-
-def test_what_is_taken_is_completed_once_without_anybody_waiting(
-    store: BackupStore, heard: Heard
-) -> None:
-    found = serving(store, heard, World())
-    with found.running():
-        for _ in range(3):
-            assert found.take(1, "mine") == 1
-        heard.ended(1)
-        found.take(1, "mine")
-        found.take(2, "another")
-        heard.ended(2)
-    assert heard == ["checkpoint 1  completed", "checkpoint 2  completed"]
-    assert [checkpoint.status for checkpoint in found.all()] == [Status.COMPLETED] * 2
 
 
 @pytest.mark.parametrize("error", [LAGS, KeyError(3)], ids=["expected", "unexpected"])
@@ -126,21 +98,6 @@ def test_why_one_has_failed_is_said_and_the_next_is_copied(
     kind = ErrorKind.EXPECTED if error is LAGS else ErrorKind.UNEXPECTED
     assert found.troubles.counts()[Doing.COPYING, kind] >= 1, "a copy is tried again"
     assert found.lag.now is None, "without a schedule nothing is behind"
-
-
-def test_what_fails_while_the_unfinished_are_listed_is_not_begun_again(
-    store: BackupStore, heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each failure doubles the wait for the next one: none may count twice."""
-    failing = serving(store, heard, World(LAGS))
-    with failing.running():
-        failing.take(1)
-        wait_until(lambda: stored(store, 1).status is Status.FAILED, "checkpoint 1 to fail")
-    monkeypatch.setattr(module, "unfinished", lambda *_: [1])
-    found = serving(store, heard, World(LAGS))
-    with found.running():
-        found.look()
-    assert found.troubles.counts()[Doing.COPYING, ErrorKind.EXPECTED] == 0
 
 
 def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
@@ -201,20 +158,6 @@ def test_by_a_schedule_it_takes_them_and_lets_old_ones_go(
         found.look()
         heard.wait("checkpoint 1 is deleted: retention")
         assert store.read(2) is not None
-
-
-def test_by_retention_a_server_removes_what_a_killed_deletion_left(
-    store: BackupStore, heard: Heard
-) -> None:
-    for id in (1, 2):
-        completed(store, id)
-    folder = Path(store.address) / "checkpoints" / "1"
-    (folder / "deleted.json").write_text('{"schema": 1, "at_ms": 5}')
-    for retention, left in ((Retention(), (1,)), (Retention(keep=5), ())):
-        with serving(store, heard, World(), Schedule(None, retention)).running():
-            pass
-        assert store.deleted_with_rest() == left
-    assert [checkpoint.id for checkpoint in store.all()] == [2]
 
 
 @dataclass

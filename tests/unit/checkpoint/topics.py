@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from breakglass.services.checkpoint.protocol.lineage import cut
-from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
+from breakglass.services.checkpoint.protocol.values import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.store.documents import (
     GroupPolicy,
     Level,

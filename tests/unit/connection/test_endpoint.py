@@ -8,9 +8,7 @@ from breakglass.services.connection.endpoint import (
     Endpoint,
     KnownAddresses,
     listener_endpoints,
-    parse_broker_addresses,
     parse_endpoint,
-    parse_endpoints,
 )
 from breakglass.services.errors import BadConnectionSettings
 from breakglass.services.snapshot import Broker
@@ -39,21 +37,6 @@ def test_anything_else_is_refused_with_its_origin_and_an_example(text: str) -> N
         parse_endpoint(text, "--bootstrap-server")
 
 
-def test_a_list_keeps_its_order_and_forgives_spare_commas() -> None:
-    assert parse_endpoints("b2:2, [::1]:1,,", "here") == (Endpoint("b2", 2), Endpoint("::1", 1))
-    assert str(Endpoint("::1", 9092)) == "[::1]:9092"
-    with pytest.raises(BadConnectionSettings):
-        parse_endpoints(" , ", "here")
-
-
-@pytest.mark.parametrize(
-    "text", ["localhost:19091", "=b1:1", "b1=b1:1", "-1=b1:1", "²=b1:1", "1=b:2"]
-)
-def test_a_broker_address_needs_an_id_of_its_own(text: str) -> None:
-    with pytest.raises(BadConnectionSettings):
-        parse_broker_addresses(["1=a:1", text], "--broker-address")
-
-
 def test_a_listener_is_chosen_by_name_in_any_case_and_one_that_is_lacking_is_refused() -> None:
     advertised = {1: "INTERNAL://i:9092,EXTERNAL://b1:9094", 2: "EXTERNAL://b2:9094, VPN://v:9"}
     chosen = {1: Endpoint("b1", 9094), 2: Endpoint("b2", 9094)}
@@ -70,16 +53,6 @@ def brokers(*ids: int, suffix: str = "") -> list[Broker]:
     return [Broker(id, f"b{id}{suffix}", 9092) for id in ids]
 
 
-def test_a_broker_that_is_left_out_of_newer_metadata_is_still_known_and_not_among_the_newest() -> (
-    None
-):
-    known = KnownAddresses([GIVEN])
-    known.learn("one", brokers(1, 2))
-    known.learn("one", brokers(1, 3))
-    assert known.others() == {1: GIVEN, 2: SECOND, 3: THIRD}
-    assert known.newest == (GIVEN, THIRD)
-
-
 def test_once_a_cluster_is_known_no_other_one_is_learned() -> None:
     known = KnownAddresses([GIVEN])
     known.learn("one", brokers(1, 2))
@@ -87,19 +60,6 @@ def test_once_a_cluster_is_known_no_other_one_is_learned() -> None:
     assert known.others() == {1: GIVEN, 2: SECOND}
     assert known.is_misled("other")
     assert not known.is_misled("one")
-
-
-def test_what_is_remembered_is_that_of_the_cluster_to_which_a_given_address_led_last(
-    tmp_path: Path,
-) -> None:
-    for cluster, suffix in (("one", ""), ("other", "-new")):
-        KnownAddresses([GIVEN], tmp_path).learn(cluster, brokers(1, 2, suffix=suffix))
-    again = KnownAddresses([GIVEN], tmp_path)
-    assert again.others()[2] == Endpoint("b2-new", 9092)
-    assert again.is_misled("one")
-    assert again.newest == ()
-    again.learn("one", brokers(1, 3))
-    assert again.others() == {1: GIVEN, 3: THIRD}
 
 
 def test_another_address_is_told_nothing_of_a_cluster_that_it_never_led_to(tmp_path: Path) -> None:
@@ -121,12 +81,3 @@ def test_files_that_no_session_wrote_are_left_alone_and_a_folder_that_cannot_be_
     (written,) = tmp_path.glob("cluster-*.json")
     assert written.stat().st_mode & 0o777 == 0o600
     assert KnownAddresses([GIVEN], tmp_path).others() == {1: GIVEN, 2: SECOND}
-
-
-def test_an_address_that_misleads_is_named_until_the_cluster_says_it_again() -> None:
-    known = KnownAddresses([GIVEN])
-    known.learn("one", brokers(1, 2))
-    known.forget(SECOND.standing_for("b2.internal"))
-    assert known.misleads(SECOND)
-    known.learn("one", brokers(1, 2, 3))
-    assert not known.misleads(SECOND)

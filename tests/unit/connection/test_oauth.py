@@ -149,14 +149,6 @@ def test_an_unsecured_token_claims_what_the_options_say() -> None:
         obtain(UnsecuredToken({"unsecuredLoginLifetimeSeconds": Secret("soon")}), NOW)
 
 
-def test_a_source_gives_the_same_token_until_it_grows_old(provider: Provider) -> None:
-    for expiry, asked in (("3600", 1), ("0.000001", 3)):
-        provider.answer = b'{"access_token": "opaque", "expires_in": %s}' % expiry.encode()
-        source = TokenSource(provider.endpoint)
-        assert (source.token() is source.token()) is (asked == 1)
-        assert len(provider.asked) == asked
-
-
 def provider_at(address: str, timeout_ms: int = 300_000) -> TokenEndpoint:
     url = f"http://me:own-password@{address}/token?key=hush"
     return TokenEndpoint(url, "me", Secret("hush=hush"), None, False, timeout_ms)

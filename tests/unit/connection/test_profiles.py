@@ -14,31 +14,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_kafka_s_dotted_keys_are_written_as_they_are(folder: Path) -> None:
-    (folder / "profiles.toml").write_text(
-        """
-        [prod]
-        bootstrap.servers = ["b1:9092", "b2:9092"]
-        ssl.key.password = "x"
-        request.timeout.ms = 5000
-        sasl.oauthbearer.header.urlencode = true
-        command-config = "prod.properties"
-        [prod.broker-address]
-        1 = "localhost:19092"
-        """
-    )
-    profile = load_profile("prod", folder)
-    assert {key: entry.value.reveal() for key, entry in profile.properties.items()} == {
-        "bootstrap.servers": "b1:9092,b2:9092",
-        "ssl.key.password": "x",
-        "request.timeout.ms": "5000",
-        "sasl.oauthbearer.header.urlencode": "true",
-    }
-    assert profile.command_config == folder / "prod.properties"
-    assert profile.broker_addresses == {"1": "localhost:19092"}
-    assert profile.origin == "profile prod in profiles.toml"
-
-
 def test_a_profile_that_is_unknown_a_path_or_in_two_files_is_refused(folder: Path) -> None:
     with pytest.raises(BadConnectionSettings, match=r"profiles\.toml"):
         load_profile("prod", folder)
@@ -56,26 +31,6 @@ def test_a_profile_that_is_unknown_a_path_or_in_two_files_is_refused(folder: Pat
     own.rename(own.with_name("prod.toml"))
     with pytest.raises(BadConnectionSettings, match=r"profiles\.toml and prod\.toml"):
         load_profile("prod", folder)
-
-
-def test_a_listener_goes_over_the_rest_and_brings_its_own_security(folder: Path) -> None:
-    (folder / "profiles.toml").write_text(
-        """
-        [prod]
-        bootstrap.servers = "b1:9092"
-        security.protocol = "SASL_SSL"
-        client.id = "me"
-        [prod.listeners.vpn]
-        bootstrap.servers = "vpn:9094"
-        security.protocol = "SSL"
-        """
-    )
-    profile = load_profile("prod", folder)
-    at_vpn = profile.at_listener("vpn")
-    assert at_vpn.text("bootstrap.servers") == "vpn:9094"
-    assert at_vpn.text("security.protocol") == "SSL"
-    assert at_vpn.text("client.id") == "me"
-    assert profile.at_listener("other").text("bootstrap.servers") == "b1:9092"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from breakglass.services.connection.properties import Properties, Property
 from breakglass.services.connection.sasl import (
     KerberosLogin,
     OAuthLogin,
-    PasswordLogin,
     SaslSettings,
-    TokenEndpoint,
     TokenFile,
     UnsecuredToken,
     read_sasl,
@@ -36,16 +34,6 @@ def read(mechanism: str | None, jaas: str | None, **more: str) -> SaslSettings:
         if value is not None
     }
     return read_sasl(Properties(entries, "f"))
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "module"),
-    [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("scram-sha-512", SCRAM), ("PLAIN", SCRAM)],
-)
-def test_user_and_password_come_from_the_jaas_line(mechanism: str, module: str) -> None:
-    assert read(mechanism, f'{module} username="ops" password="hunter2";') == SaslSettings(
-        mechanism.upper(), PasswordLogin("ops", Secret("hunter2"))
-    )
 
 
 @pytest.mark.parametrize(
@@ -76,19 +64,6 @@ def test_kerberos_needs_a_package_and_takes_a_service_name(monkeypatch: pytest.M
     jaas = 'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka";'
     by_key = read("GSSAPI", None, sasl_kerberos_service_name="kafka")
     assert by_key.login == read("GSSAPI", jaas).login == KerberosLogin("kafka")
-
-
-def test_tokens_come_from_an_endpoint_by_keys_or_by_jaas_options() -> None:
-    credentials = "sasl_oauthbearer_client_credentials_client"
-    url = {URL.replace(".", "_"): "https://idp/token"}
-    keys = {f"{credentials}_id": "me", f"{credentials}_secret": "hush"}
-    by_keys = read("OAUTHBEARER", f"{OAUTH};", **url, **keys, sasl_oauthbearer_scope="kafka")
-    line = f'{OAUTH} clientId="me" clientSecret="hush" scope="kafka";'
-    assert by_keys == read("OAUTHBEARER", line, **url)
-    assert isinstance(by_keys.login, OAuthLogin)
-    assert by_keys.login.source == TokenEndpoint(
-        "https://idp/token", "me", Secret("hush"), "kafka", urlencode=False, timeout_ms=10_000
-    )
 
 
 def test_tokens_come_from_a_file_or_unsecured_from_the_jaas_line() -> None:

@@ -21,7 +21,6 @@ from breakglass.services.connection.security import (
     ClientSecurity,
     SaslExchange,
     confluent_config,
-    reached_by_librdkafka,
 )
 from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
 from breakglass.services.connection.tls import TlsSettings
@@ -143,24 +142,6 @@ def test_oauthbearer_sends_token_and_extensions() -> None:
     assert json.loads(base64.urlsafe_b64decode(payload + "=="))["sub"] == "ops"
 
 
-def test_confluent_kafka_is_told_where_and_how_long() -> None:
-    connection = ConnectionSettings(
-        bootstrap_servers=(Endpoint("b1", 9092), Endpoint("::1", 9093)),
-        client_id="me",
-        request_timeout_ms=900_000,
-        connect_timeout_ms=10,
-    )
-    assert dict(confluent_config(connection)) == {
-        "bootstrap.servers": "b1:9092,[::1]:9093",
-        "client.id": "me",
-        "security.protocol": "PLAINTEXT",
-        "client.dns.lookup": "use_all_dns_ips",
-        "socket.timeout.ms": 300_000,
-        "socket.connection.setup.timeout.ms": 1000,
-        "metadata.recovery.strategy": "none",
-    }
-
-
 def test_confluent_kafka_is_told_the_login_and_takes_it() -> None:
     connection = settings(
         password_login("SCRAM-SHA-512"),
@@ -186,18 +167,3 @@ def test_confluent_kafka_asks_us_for_tokens() -> None:
     assert token.count(".") == 2
     assert expires_at > 0
     assert (principal, extensions) == ("ops", {"team": "sre"})
-
-
-@pytest.mark.parametrize(
-    ("connection", "reached"),
-    [
-        (settings(), True),
-        (settings(password_login("PLAIN")), True),
-        (settings(KERBEROS), False),
-        (settings(listener="vpn"), False),
-        (settings(broker_addresses={1: Endpoint("localhost", 19092)}), False),
-    ],
-    ids=["plain", "login", "Kerberos", "listener", "addresses"],
-)
-def test_what_it_cannot_reach_is_relayed(connection: ConnectionSettings, *, reached: bool) -> None:
-    assert reached_by_librdkafka(connection) is reached

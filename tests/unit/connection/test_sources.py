@@ -86,22 +86,6 @@ def test_flags_go_before_environment_before_profile(
     assert settle(folder, environ, **flags).bootstrap_servers == (Endpoint(host, 1),)
 
 
-@pytest.mark.parametrize(
-    ("flags", "environ", "user"),
-    [
-        ({"command_config": "flag"}, {"COMMAND_CONFIG": "environment"}, "flag"),
-        ({}, {"COMMAND_CONFIG": "environment"}, "environment"),
-        ({}, {}, "profile"),
-    ],
-)
-def test_only_the_first_command_config_counts(
-    folder: Path, flags: dict[str, str], environ: dict[str, str], user: str
-) -> None:
-    settings = settle(folder, environ, profile="prod", **flags)
-    assert settings.sasl is not None
-    assert getattr(settings.sasl.login, "username", None) == user
-
-
 def test_broker_addresses_come_from_a_file_with_the_names_of_certificates(tmp_path: Path) -> None:
     file = tmp_path / "addresses"
     file.write_text("# made by hand\n\n0 = localhost:19092/b0.prod.svc\n 1=localhost:19093\n")
@@ -135,43 +119,6 @@ def test_bad_address_files_are_refused(tmp_path: Path, content: bytes | None, sa
     with pytest.raises(BadConnectionSettings) as refused:
         settle(tmp_path, bootstrap_server="b:1", broker_address=(f"@{file}",))
     assert said in str(refused.value)
-
-
-def test_a_listener_the_profile_does_not_know_is_left_to_the_brokers(folder: Path) -> None:
-    assert settle(folder, profile="prod", listener="vpn").listener is None
-    assert settle(folder, profile="prod", listener="EXTERNAL").listener == "EXTERNAL"
-    assert settle(folder, bootstrap_server="b:1", listener="EXTERNAL").listener == "EXTERNAL"
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ({}, "--bootstrap-server"),
-        ({"bootstrap_server": "b1"}, "--bootstrap-server: 'b1'"),
-        ({"bootstrap_server": "b:1", "request_timeout_ms": "x"}, "--request-timeout-ms:"),
-        ({"bootstrap_server": "b:1", "broker_address": ("x",)}, "--broker-address: 'x'"),
-        ({"bootstrap_server": "b:1", "command_config": "none"}, "none.properties"),
-    ],
-)
-def test_what_cannot_work_names_its_source(folder: Path, flags: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadConnectionSettings) as refused:
-        settle(folder, **flags)
-    assert said in str(refused.value)
-
-
-def test_a_wrong_value_in_a_file_is_refused_with_its_line(folder: Path) -> None:
-    (folder / "bad.properties").write_text("# mine\n\nsecurity.protocol=TLS\n")
-    with pytest.raises(BadConnectionSettings, match=r"^bad\.properties line 3: security\.protocol"):
-        settle(folder, bootstrap_server="b:1", command_config="bad")
-
-
-def test_keys_without_effect_are_noted_not_refused(folder: Path) -> None:
-    (folder / "more.properties").write_text("retries=3\nssl.cipher.suites=secret-looking\n")
-    settings = settle(folder, bootstrap_server="b:1", command_config="more")
-    assert [note.rpartition(" has")[0] for note in settings.notes] == [
-        "more.properties line 1: retries",
-        "more.properties line 2: ssl.cipher.suites",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -363,21 +310,6 @@ def test_s42_a_password_that_goes_in_clear_to_addresses_of_the_metadata_is_noted
     assert bool(connection_settings(options, {}, folder).notes) is noted
 
 
-def test_every_option_has_an_environment_variable() -> None:
-    environ = {
-        "BREAKGLASS_BOOTSTRAP_SERVER": "b:1",
-        "BREAKGLASS_COMMAND_CONFIG": "c",
-        "BREAKGLASS_PROFILE": "p",
-        "BREAKGLASS_BROKER_ADDRESS": "1=a:1,2=b:2",
-        "BREAKGLASS_LISTENER": "l",
-        "BREAKGLASS_CLIENT_ID": "i",
-        "BREAKGLASS_REQUEST_TIMEOUT_MS": "5",
-    }
-    assert ConnectionOptions.from_environment(environ) == ConnectionOptions(
-        "b:1", "c", "p", ("1=a:1", "2=b:2"), "l", "i", "5"
-    )
-
-
 def test_another_cluster_gets_nothing_of_the_environments_own() -> None:
     names = ("BOOTSTRAP_SERVER", "COMMAND_CONFIG", "PROFILE", "BROKER_ADDRESS")
     environ = {f"BREAKGLASS_{name}": "environment:1" for name in names}
@@ -402,13 +334,6 @@ def properties(values: dict[str, str]) -> Properties:
 def test_the_environment_fills_in_variables(text: str, value: str) -> None:
     environ = {"PASSWORD": "hunter2", "USER": "ops"}
     assert expand(properties({"k": text}), environ, BUILT_IN_PROVIDERS).text("k") == value
-
-
-def test_files_and_directories_fill_in_variables(tmp_path: Path) -> None:
-    (tmp_path / "secrets.properties").write_text("password=pässword\n", encoding="utf-8")
-    (tmp_path / "token").write_text("abc\n")
-    text = f"${{file:{tmp_path}/secrets.properties:password}}|${{directory:{tmp_path}:token}}"
-    assert expand(properties({"a": text}), {}, BUILT_IN_PROVIDERS).text("a") == "pässword|abc"
 
 
 @pytest.mark.parametrize(

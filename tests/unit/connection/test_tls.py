@@ -6,7 +6,6 @@ import shlex
 import socket
 import ssl
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from breakglass.services.connection.tls import (
     StoreProblem,
     TlsSettings,
     certificate_from_file,
-    certificate_from_pem,
     client_context,
     read_tls,
     trusted_from_file,
@@ -132,32 +130,6 @@ def test_a_store_that_does_not_open_has_its_reason(tmp_path: Path) -> None:
     assert "no private key" in reason(certificate_from_file(store, PASSWORD, None))
 
 
-@pytest.mark.parametrize(
-    ("chain", "key", "said"),
-    [
-        ("", "key", "no certificate"),
-        ("chain", "", "holds 0"),
-        ("chain", "key key", "holds 2"),
-        ("chain", "locked", "set ssl.key.password"),
-    ],
-)
-def test_pem_without_a_part_is_refused(client: Identity, chain: str, key: str, said: str) -> None:
-    texts = {"chain": client.chain_pem, "key": client.key_pem(), "locked": client.key_pem("pw")}
-    keys = Secret("".join(texts[word] for word in key.split()))
-    assert said in reason(certificate_from_pem(Secret(texts.get(chain, "")), keys, None))
-
-
-def test_a_traditional_key_keeps_its_encryption_headers() -> None:
-    key = (
-        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"
-        "DEK-Info: AES-256-CBC,00FF\n\nQUJD\n-----END RSA PRIVATE KEY-----\n"
-    )
-    chain = Secret("-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----")
-    certificate = certificate_from_pem(chain, Secret(key), Secret("pw"))
-    assert isinstance(certificate, ClientCertificate)
-    assert certificate.key_pem.reveal() == key
-
-
 STORES = [pkcs12, pkcs12_legacy, pem_files, pem_inline]
 
 
@@ -219,35 +191,6 @@ def test_an_authority_we_do_not_know_is_refused_with_the_setting_to_change(
     security = ClientSecurity(settings(tmp_path, server, pkcs12(tmp_path, stranger, client)))
     with pytest.raises(ConnectFailed, match=r"ssl\.truststore\.location"):
         greeted(server, security, "b1.prod")
-
-
-def test_the_broker_s_own_certificate_may_be_the_anchor(tmp_path: Path, root: Identity) -> None:
-    identity = root.signs("b1.prod", "b1.prod")
-    (tmp_path / "trust.p12").write_bytes(identity.trust_store("t"))
-    text = f"ssl.truststore.location={tmp_path}/trust.p12\nssl.truststore.password=t\n"
-    with serving(identity, tmp_path) as server:
-        security = ClientSecurity(settings(tmp_path, server, text))
-        assert greeted(server, security, "b1.prod") == GREETING
-
-
-def test_a_listener_without_tls_is_told_from_one_that_distrusts_us(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer_in_the_clear() -> None:
-            accepted, _ = listener.accept()
-            with accepted:
-                accepted.recv(1)
-                accepted.sendall(b"plain text, no TLS here")
-
-        thread = threading.Thread(target=answer_in_the_clear)
-        thread.start()
-        plain = socket.create_connection(listener.getsockname(), timeout=DEADLINE_SECONDS)
-        security = ClientSecurity(
-            ConnectionSettings(bootstrap_servers=(), tls=TlsSettings(trusted_pem=None))
-        )
-        with pytest.raises(ConnectFailed, match=r"security\.protocol"):
-            security.wrap(plain, "b1")
-        thread.join(DEADLINE_SECONDS)
 
 
 def test_a_handshake_keeps_to_the_socket_s_timeout() -> None:

@@ -67,11 +67,6 @@ def test_cat_prints_what_lies_around_damage_and_fails_and_succeeds_before_a_torn
     assert offsets(backup("cat", f"{TORN}/0", "--from", "1", "--to", "3")) == [1, 2]
 
 
-@pytest.mark.parametrize("source", ["nfs://far/orders/0", "orders", "absent/0"])
-def test_a_source_that_cannot_be_is_a_usage_error(source: str) -> None:
-    assert backup("cat", source).code == 2
-
-
 def test_reindex_reports_each_segment_and_fails_where_one_is_damaged_before_its_end(
     tmp_path: Path,
 ) -> None:

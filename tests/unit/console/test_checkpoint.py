@@ -266,15 +266,3 @@ def test_what_a_killed_deletion_left_is_removed_by_the_next(
     left = [path.name for top in root.iterdir() for path in (top / "1").rglob("*")]
     assert sorted(left) == ["deleted.json", "take.json"]
     assert half_deleted.read(2) is not None
-
-
-@pytest.mark.parametrize("words", ["list", "retain", "status 1", "verify 1", "delete 1"])
-def test_a_store_that_is_not_there_is_no_empty_one(tmp_path: Path, words: str) -> None:
-    missing, file = tmp_path / "missing", tmp_path / "file"
-    file.write_text("")
-    command, *arguments = words.split()
-    for place in (missing, file):
-        ended = checkpoint(command, BackupStore(str(place)), *arguments)
-        assert (ended.code, str(place) in ended.said[0]) == (2, True)
-    assert not missing.exists()
-    assert checkpoint("take", BackupStore(str(file)), "--level", "vector", *TAKE).code == 2

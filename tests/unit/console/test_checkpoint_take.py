@@ -17,10 +17,8 @@ from breakglass.services.checkpoint.store.documents import (
     TakeDocument,
 )
 from breakglass.services.errors import ClusterError, Refused
-from tests.kit.program import breakglass
 from tests.unit.checkpoint.test_coordinator import World
 from tests.unit.checkpoint.topics import Logs
-from tests.unit.console.fakes import NOBODY
 
 
 @pytest.fixture
@@ -83,11 +81,3 @@ def test_a_failure_is_printed_with_what_is_stored_of_the_request(
     nothing = json.loads(fail(BackupStore(str(tmp_path / "empty"))))
     assert (nothing["schema"], nothing["id"], nothing["state"]) == (1, None, None)
     assert (nothing["level"], bool(nothing["failure"])) == ("coordinated", True)
-
-
-def test_a_take_that_is_refused_before_anything_is_copied_prints_json(tmp_path: Path) -> None:
-    options = ("--store", tmp_path, "--topics", "bank", "--json", "--level", "coordinated")
-    ended = breakglass("checkpoint", "take", *options, *NOBODY)
-    found = ended.document
-    assert (ended.code, found["id"], found["level"]) == (3, None, "coordinated")
-    assert (found["state"], "--write" in found["failure"]) == (None, True)

@@ -13,12 +13,10 @@ from breakglass.console import commands
 from breakglass.console.commands import (
     ALIASES,
     COMMANDS,
-    FIRST_GUESSES,
     CommandEntry,
     Deferred,
     new_app,
 )
-from breakglass.console.help import HelpedCommand, HelpedGroup
 from scripts import cli_reference
 from tests.kit.program import breakglass
 
@@ -94,22 +92,6 @@ def test_a_name_from_before_is_the_command_that_has_another_name_now(old: str) -
     assert re.search(rf"^  {old.split()[-1]} ", listed, re.MULTILINE) is None, "it is not shown"
 
 
-def test_what_is_typed_most_is_listed_in_groups() -> None:
-    shown = [entry.name for entry in COMMANDS if entry.section]
-    assert len(shown) == 19
-    assert breakglass("--help").out.count(":\n  ") == 7
-
-
-@pytest.mark.parametrize("guess", FIRST_GUESSES)
-def test_a_first_guess_is_answered_by_commands_that_exist(guess: str) -> None:
-    words = ("--bootstrap-server", "b1:9092", guess) if guess.startswith("-") else (guess,)
-    ended = breakglass(*words)
-    assert (ended.code, len(ended.said)) == (2, 1)
-    named = re.findall(r"`breakglass ([a-z-]+(?: [a-z]+)?)", ended.err)
-    assert named
-    assert [name for name in named if breakglass(*name.split(), "--help").code] == []
-
-
 def test_the_options_of_a_connection_are_told_once() -> None:
     told = breakglass("help", "connection").out
     for name in ("--bootstrap-server", "--profile", "BREAKGLASS_PROFILE", "--native-rpc"):
@@ -151,32 +133,3 @@ def test_an_older_name_of_an_option_is_read_and_not_shown() -> None:
         assert by_older == by_shown
         printed = context.get_help()
         assert (f"{shown} " in printed, f"{older} " in printed) == (True, False), (command, older)
-
-
-@pytest.mark.parametrize(
-    ("words", "are_now"),
-    [
-        ("triage --recovery-duration-ms 5000", "triage --within 5000ms"),
-        ("recover p.json --recovery-duration-ms=5000", "recover --plan p.json --within 5000ms"),
-        ("checkpoint finish 1 --drain 5", "checkpoint finish 1 --within 5s"),
-        ("ksql submit S --timeout 2m", "ksql submit S --within 2m"),
-        ("recover --write --dry-run p.json", "recover --plan p.json"),
-        ("backup prune --write --dry-run", "backup prune"),
-        ("backup restore --write --dry-run", "backup restore --write --dry-run"),
-        ("rescue --plan p.json", "rescue p.json"),
-        ("can-start --source log:A --from log:B", "can-start log:A log:B"),
-        ("after groups rollback --journal J", "after groups rollback J"),
-        ("ksql restore --from F", "ksql restore F"),
-    ],
-)
-def test_what_was_typed_before_is_read_as_what_is_typed_now(words: str, are_now: str) -> None:
-    path = next(
-        known
-        for known in sorted(CONTEXTS, key=len, reverse=True)
-        if known and words.startswith(known)
-    )
-    context = CONTEXTS[path]
-    assert isinstance(context.command, HelpedCommand | HelpedGroup)
-    context.resilient_parsing = False
-    found = context.command.rewritten(context, words.removeprefix(path).split())
-    assert found == are_now.removeprefix(path).split()

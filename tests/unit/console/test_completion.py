@@ -5,15 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.commands import COMMANDS
 from breakglass.console.console import SCREENS
 from breakglass.services.model import TopicPartition
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.program import offered
-
-
-def test_every_command_is_offered_where_nothing_is_typed() -> None:
-    assert offered("breakglass ") == [command.name for command in COMMANDS if command.section]
 
 
 @pytest.mark.parametrize(

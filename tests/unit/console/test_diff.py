@@ -7,7 +7,7 @@ import pytest
 from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.divergence.test_log_source import tens, write
-from tests.unit.topic_backup.backups import RECORDS, back_up, overwrite
+from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
 
 
@@ -61,14 +61,6 @@ def test_equal_sources_and_ranges_end_with_0_and_others_with_1(
     ):
         assert diff(*words)[:2] == (code, ""), words
     assert diff(*pair, "--from", "4", "--to", "6").code == 1
-
-
-def test_what_cannot_be_read_ends_with_4(tmp_path: Path) -> None:
-    left, right = (back_up(tmp_path / name, run(0, 10)) for name in "ab")
-    overwrite(right / RECORDS, 1 + 5 * 40 + 20, b"\x7f\xff\xff\xff")
-    ended = diff(f"backup:{left}/0", f"backup:{right}/0")
-    assert ended.code == 4
-    assert "? 5..5" in ended.out
 
 
 @pytest.mark.parametrize(

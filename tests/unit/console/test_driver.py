@@ -13,7 +13,6 @@ from textual.events import Key, Paste
 from textual.widgets import Input, Static
 from typing_extensions import override
 
-from breakglass.console import driver
 from breakglass.console.driver import (
     ESC,
     ESCAPE_SECONDS,
@@ -63,11 +62,6 @@ def test_a_key_in_pieces_is_that_key_or_none(key: str) -> None:
     assert typed(*key, gap=ESCAPE_SECONDS / 2) == [key]
 
 
-def test_letters_that_follow_a_key_in_pieces_are_typed() -> None:
-    assert typed(ESC, "[", "Bq") == [ESC, "q"]
-    assert typed(ESC, "O", "Rq") == [ESC, "q"]
-
-
 def test_what_somebody_types_after_esc_is_typed() -> None:
     assert typed(ESC, "o", "rders") == [ESC, "o", "rders"]
     assert typed(ESC, "O", "rders") == [ESC, "Orders"]
@@ -75,11 +69,6 @@ def test_what_somebody_types_after_esc_is_typed() -> None:
     assert typed(ESC, "[A", gap=PIECES_SECONDS) == [ESC, "[A"]
     assert typed(ESC, ESC, "q") == [ESC, ESC, "q"]
     assert typed("q\x1b\x1bq") == ["q", ESC, "\x1bq"]
-
-
-def test_a_key_that_never_becomes_whole_is_none() -> None:
-    assert typed("\x1b[", "B", gap=PIECES_SECONDS) == ["B"]
-    assert typed("\x1b[\x1b[B") == ["\x1b[B"]
 
 
 def test_what_is_pasted_is_no_key() -> None:
@@ -162,20 +151,6 @@ async def test_a_key_after_a_slow_key_goes_where_the_slow_key_led() -> None:
         await pilot.pause()
 
         assert pilot.app.query_one(Input).value == "typed"
-
-
-async def test_a_widget_that_is_stuck_does_not_eat_the_keys(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(driver, "MOST_LOOKS", 2)
-    app = Filtered()
-    async with app.run_test() as pilot:
-        app.query_one(Listed).focus()
-        await pilot.pause()
-
-        await type_keys(app, "s", "s")
-
-        app.never.set()
 
 
 async def test_no_key_waits_once_the_session_ends() -> None:

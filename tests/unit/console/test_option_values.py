@@ -9,26 +9,12 @@ from breakglass.console.option_values import (
     broker_ids,
     leaders_named,
     moment_ms,
-    names_in,
     pairs_in,
     partitions_named,
-    spread,
 )
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.words.amounts import duration_ms
-
-
-def test_names_stand_between_commas_and_a_pair_ends_at_its_first_equals_sign() -> None:
-    assert names_in(" a, b,,c ") == ("a", "b", "c")
-    assert names_in(["a,b", "c", "b"]) == ("a", "b", "c")
-    assert names_in(None) == names_in([]) == ()
-    for none in ("", [""], [" , "], ["kee*"], ["a", "b?"]):
-        with pytest.raises(UsageError):
-            names_in(none)
-    assert pairs_in(["a=b=c"], "--map") == {"a": "b=c"}
-    age = amount("--age", duration_ms)
-    assert (age("30d"), age(5)) == (2_592_000_000, 5)
+from breakglass.services.words.figures import duration_ms
 
 
 @pytest.mark.parametrize(
@@ -46,38 +32,6 @@ def test_what_stands_for_nothing_is_refused_with_its_option(
     for text in texts:
         with pytest.raises(UsageError, match=option):
             read(text)
-
-
-@pytest.mark.parametrize("text", ["3600000", "1970-01-01T01:00", "1970-01-01T03:00+02:00"])
-def test_a_moment_is_milliseconds_or_utc_unless_it_says_otherwise(text: str) -> None:
-    assert moment_ms(text, "--until-time") == 3_600_000
-    assert moment_ms(None, "--until-time") is None
-
-
-@pytest.mark.parametrize(
-    "written", [["4 7"], ["4,7"], ["4", "7"], ["b4, b7"], ["4", "b7,4"], ["4,", "7"]]
-)
-def test_brokers_are_written_with_blanks_with_commas_and_again_and_again(
-    written: list[str],
-) -> None:
-    assert broker_ids(written, "--gone") == (4, 7)
-    assert broker_ids(None, "--gone") == ()
-
-
-@pytest.mark.parametrize(
-    ("line", "spread_out"),
-    [
-        ("--gone 4 7 --json", "--gone 4 --gone 7 --json"),
-        ("--gone b4,2 7 8", "--gone b4,2 --gone 7 --gone 8"),
-        ("--gone=4 7", "--gone=4 --gone 7"),
-        ("--gone 4 --topic 5 6", "--gone 4 --topic 5 6"),
-        ("--gone 4 plan.json 7", "--gone 4 plan.json 7"),
-        ("--topic --gone 4", "--topic --gone 4"),
-        ("4 7", "4 7"),
-    ],
-)
-def test_ids_behind_an_option_are_all_its_own(line: str, spread_out: str) -> None:
-    assert spread(line.split(), "--gone") == spread_out.split()
 
 
 KNOWN = [TopicPartition("orders", 0), TopicPartition("orders", 7), TopicPartition("a-b.c_1-2", 3)]

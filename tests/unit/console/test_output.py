@@ -108,15 +108,6 @@ def test_json_has_a_form_for_every_value_of_ours_and_for_no_other() -> None:
         printed_json({"key": b"\x00"})
 
 
-def test_a_table_in_a_pipe_is_aligned_and_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    long = "t" * 249
-    print_table([Column("Topic"), Column("LEO", right=True)], [[long, 150], ["a", Unknown("x")]])
-    head, first, second = capsys.readouterr().out.splitlines()
-    assert head == f"{'Topic':<249}  LEO"
-    assert first == f"{long}  150"
-    assert second == f"{'a':<249}    ?"
-
-
 def test_a_terminal_shows_hostile_text_and_does_nothing_else_and_has_json_indented(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -127,19 +118,6 @@ def test_a_terminal_shows_hostile_text_and_does_nothing_else_and_has_json_indent
         assert text in screen[0]
     assert ("\x1b[2J" in screen[0], "\u202e" in screen[0]) == (False, False)
     assert screen[0].replace("\r", "").endswith('{\n  "a": 1\n}\n')
-
-
-def test_a_table_on_a_narrow_terminal_folds_and_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    name, others = "20261121T173324.987945Z", [22 * "x"] * 4
-    columns = [Column("Journal", whole=True), *[Column("Other")] * 4]
-    with terminal_as_stdout(monkeypatch) as screen:
-        print_table([Column("Topic"), Column("LEO", right=True)], [["t" * 200, 150]])
-        print_table(columns, [[name, *others]])
-    wide, _, _ = screen[0].partition("Journal")
-    assert (wide.count("t"), "…" in screen[0]) == (200, False)
-    assert name in screen[0], "what is to be whole is not folded"
 
 
 @pytest.mark.parametrize("count", [0, 1, ENTRIES_AT_ONCE, ENTRIES_AT_ONCE + 1])
@@ -154,15 +132,3 @@ def test_a_streamed_document_is_byte_for_byte_the_one_printed_whole(
     streamed = capsys.readouterr().out
     print_json({**head, "partitions": entries})
     assert streamed == capsys.readouterr().out
-
-
-def test_a_streamed_document_is_written_before_its_last_entry_is_made(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def entries() -> Iterator[dict[str, int]]:
-        for number in range(ENTRIES_AT_ONCE + 1):
-            yield {"partition": number}
-        assert f'{{"partition": {ENTRIES_AT_ONCE - 1}}}' in capsys.readouterr().out
-
-    print_json_stream({"schema": 1}, "partitions", entries())
-    assert capsys.readouterr().out.endswith(f'{{"partition": {ENTRIES_AT_ONCE}}}]}}\n')

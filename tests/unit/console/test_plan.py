@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.recovery.plan.edit import approve
-from breakglass.services.recovery.plan.file import write_plan
 from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import NOBODY
 from tests.unit.console.plan_files import BARE, plan_file, rewrite, shown
-from tests.unit.recovery.plans import EVERY_KIND, LOSS, SAFE, planned
-from tests.unit.recovery.replicas import log, offline
+from tests.unit.recovery.plans import EVERY_KIND, LOSS, SAFE
 
 
 def test_show_prints_elections_what_is_left_out_the_digest_and_the_phrases(
@@ -30,37 +27,6 @@ def test_a_bare_plan_is_shown_without_claims_about_losses(tmp_path: Path, golden
     assert document["partitions"] == [{"topic": "orders", "partition": 1, "designated_leader": 2}]
 
 
-def test_the_digest_its_approvals_and_what_a_hand_chose_are_shown(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    plan = approve(planned(LOSS), "ada", 5)
-    write_plan(plan, path)
-    printed = breakglass("plan", "show", path).out
-    assert f"{plan.spoken_digest}  {plan.digest}" in printed
-    assert "ada, 1970-01-01" in printed
-    breakglass("plan", "edit", path, "orders-3=2")
-    assert "ada, 1970-01-01" not in breakglass("plan", "show", path).out
-    (one,) = shown(path)["partitions"]
-    assert (one["chosen_by"], one["why"].split(",")[0]) == ("hand", "over b1")
-
-
-def test_many_partitions_alike_become_one_row_unless_each_is_wanted(tmp_path: Path) -> None:
-    many = [offline(log(1, (0, 9)), log(2, (0, 7)), number=number) for number in range(5)]
-    path = plan_file(tmp_path, *many)
-    assert "orders-* (5)" in breakglass("plan", "show", path).out
-    assert breakglass("plan", "show", path, "--each").out.count("orders-") == 5
-
-
-def test_the_file_that_the_kip_prints_is_a_plan(tmp_path: Path) -> None:
-    path = tmp_path / "kip.json"
-    path.write_text(
-        "{partitions: [\n"
-        '  {topic: "foo", partition: 1, designatedLeader: 0},\n'
-        '  {topic: "foobar", partition: 2, designatedLeader: 1}]\n}'
-    )
-    partitions = shown(path)["partitions"]
-    assert [tuple(one.values()) for one in partitions] == [("foo", 1, 0), ("foobar", 2, 1)]
-
-
 def test_a_hostile_note_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     path = plan_file(tmp_path, SAFE)
     note = "\x1b]0;owned\x07 [red]x[/red]\nnext line"
@@ -68,15 +34,6 @@ def test_a_hostile_note_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     printed = breakglass("plan", "show", path).out
     assert r"\x1b]0;owned\x07 [red]x[/red]\nnext line" in printed
     assert "\x1b" not in printed
-
-
-def test_diff_is_silent_and_0_for_plans_that_elect_the_same(tmp_path: Path) -> None:
-    one = plan_file(tmp_path, SAFE, LOSS)
-    other = plan_file(tmp_path, LOSS, SAFE, name="other.json")
-    assert breakglass("plan", "diff", one, other) == (0, "", "")
-    bare = tmp_path / "bare.json"
-    bare.write_text(BARE)
-    assert breakglass("plan", "diff", bare, plan_file(tmp_path, SAFE, name="safe.json")).code == 0
 
 
 def test_diff_prints_leaders_and_losses_of_both_and_exits_1(tmp_path: Path, golden: Golden) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.guard.journal import Journal
+from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.state_folder import state_folder
 from tests.kit.program import Ended, breakglass
 from tests.unit.recovery.ledger import incidents
@@ -30,7 +31,9 @@ def journal(user_folders: Path, tmp_path: Path) -> Path:
 
 
 def test_the_newest_recovery_is_accounted_for_as_text_html_and_json(journal: Path) -> None:
+    ReplicaMemory(incidents.CLUSTER).note_compared({("id", incidents.CARTS): 5})
     ended = run()
+    assert "since this recovery, carts-1 came back" in ended.err
     assert (str(journal) in ended.err, ended.out.count("227") > 0) == (True, True)
     found = document(journal.stem)
     assert (found["schema"], found["adds_up"], found["held"]) == (1, True, 227)
@@ -47,13 +50,6 @@ def test_sums_that_do_not_add_up_end_with_1(user_folders: Path, tmp_path: Path) 
     assert document(code=1)["adds_up"] is False
 
 
-def test_a_restore_from_elsewhere_can_be_named(journal: Path, tmp_path: Path) -> None:
-    saved = tmp_path / "rescue" / f"cluster-{incidents.CLUSTER}" / "20231114T221320.000000Z"
-    elsewhere = incidents.put_back(tmp_path / "theirs", saved / "b2" / "ledger")
-    assert document(journal)["sums"]["put back"]["records"] == 0
-    assert document(journal, "--put-back", elsewhere)["sums"]["put back"]["records"] == 10
-
-
 def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile_text_inert(
     user_folders: Path, tmp_path: Path
 ) -> None:
@@ -68,13 +64,6 @@ def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile
     for path in (state_folder() / "journal").glob("*/*.jsonl"):
         path.write_text("{}\n")
     assert "elected from here" not in run(code=2).err, "what was done is not known"
-
-
-def test_a_journal_under_way_can_be_looked_at(user_folders: Path) -> None:
-    with incidents.begun(state_folder(), incidents.SAFE) as journal:
-        found = document(journal.path)
-    assert isinstance(journal, Journal)
-    assert (found["result"], found["sums"]["waiting"]["records"]) == ("running", 40)
 
 
 def test_of_several_clusters_the_one_that_is_meant_has_to_be_known(

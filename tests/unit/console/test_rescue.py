@@ -6,11 +6,8 @@ import pytest
 
 from breakglass.console.electing import SHOWN_PARTITIONS, say_rescued
 from breakglass.console.rescue import sentences_of_unread
-from breakglass.console.wiring import Connection
-from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.model import Role, TopicPartition
 from breakglass.services.recovery.judgement.succession import PassedOver
-from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND, rescuer
 from breakglass.services.recovery.rescue.spans import RescuedPartition, Saved, Span
 from tests.unit.recovery.replicas import log, offline, silent
 
@@ -41,24 +38,10 @@ def test_r46_a_broker_that_was_passed_over_does_not_return_first_unchecked(prove
     assert f"If b3 can return, {passed.act}; then let b3 return first" in sentence
 
 
-UNUSED = Connection(ConnectionOptions("127.0.0.1:1"))
-"""Nothing is connected to before there is something to be read."""
-
-
 def rescued(number: int, root: Path, *, reason: str = "") -> RescuedPartition:
     path = root / "b2" / "orders" / str(number)
     saved = (Saved(2, (Span(100, 110),), 10, 500, path),)
     return RescuedPartition(TopicPartition("orders", number), 1, () if reason else saved, reason)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"), [(None, BYTES_PER_SECOND), (0, None), (1_000, 1_000)]
-)
-def test_a_rate_of_nothing_is_no_limit_and_none_is_the_usual_one(
-    given: int | None, expected: int | None
-) -> None:
-    limit = rescuer(UNUSED.access(), "a-cluster", lambda: False, given).limit
-    assert limit.bytes_per_second == expected
 
 
 @pytest.mark.parametrize(("count", "lines"), [(2, 2), (SHOWN_PARTITIONS + 1, 1)])

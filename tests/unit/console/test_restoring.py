@@ -8,7 +8,7 @@ import pytest
 
 from breakglass.console.restoring import exit_code, print_restored
 from breakglass.services.pipeline.acts.restore import outcomes_of
-from breakglass.services.pipeline.restore.planned import BELOW, RestorePlan
+from breakglass.services.pipeline.restore.options import BELOW, RestorePlan
 from breakglass.services.pipeline.restore.restore import TopicRestored
 
 GAP = "orders-0 36..99"

@@ -31,7 +31,6 @@ from breakglass.services.divergence.pages import (
     previous_difference,
 )
 from breakglass.services.divergence.source import Extent, Reading, Same
-from breakglass.services.record_batches import Record
 from tests.kit.extent import examples
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
 from tests.unit.divergence.test_log_source import tens, write
@@ -83,11 +82,6 @@ def test_damage_is_told_of_where_the_other_side_has_nothing_or_damage_as_well() 
     other = UnreadableRange(4, 8, "the broker does not answer")
     told = [(pair.offset, pair.left, pair.right) for pair in align(iter([DAMAGE]), iter([other]))]
     assert told == [(3, DAMAGE, None), (4, DAMAGE, other)]
-
-
-def test_an_epoch_that_one_side_does_not_keep_is_no_difference() -> None:
-    (pair,) = align(iter([entry(1, epoch=None)]), iter([entry(1, epoch=7)]))
-    assert pair.kind is PairKind.EQUAL
 
 
 READING = Reading()
@@ -171,34 +165,6 @@ def test_searches_pass_over_equal_bytes_in_either_direction(tmp_path: Path) -> N
     assert previous_difference(comparison, 5_000, READING, lambda _: None) == 4_321
 
 
-def test_the_same_records_in_other_batches_are_equal_by_decoding(tmp_path: Path) -> None:
-    fives = [batch(run(at, at + 5)) for at in range(0, 600, 5)]
-    comparison = logs(tmp_path, tens(0, 600), fives)
-    assert skipped(comparison) == []
-    assert by_runs(comparison).kinds == {PairKind.EQUAL: 600}
-
-
-def test_damage_that_both_sides_have_alike_is_told_of(tmp_path: Path) -> None:
-    batches = tens(0, 100)
-    spoilt = bytearray(batches[4])
-    spoilt[-3] ^= 1
-    batches[4] = bytes(spoilt)
-    comparison = logs(tmp_path, batches, batches)
-    assert by_runs(comparison).kinds == {PairKind.EQUAL: 90, PairKind.UNREAD: 1}
-
-
-def test_a_cleaned_range_is_decoded_and_what_is_above_it_is_not(tmp_path: Path) -> None:
-    def cleaned(kept: Sequence[Record]) -> list[bytes]:
-        return [batch(kept, base_offset=0, last_offset=99), *tens(100, 1_000)]
-
-    first, second = run(0, 100)[::2], run(0, 100)[::3]
-    comparison = logs(tmp_path, cleaned(first), cleaned(second))
-    assert skipped(comparison)[-1][1] == 1_000
-    totals = by_runs(comparison)
-    assert totals.kinds == decoded(comparison).kinds
-    assert totals.undecoded > 500
-
-
 def test_where_transactions_come_into_play_committed_records_are_decoded(tmp_path: Path) -> None:
     open_one = batch(run(300, 310), flags=TRANSACTIONAL, producer=(7, 0, 0))
     marker = [control_record(310, 0)]
@@ -267,13 +233,6 @@ def test_damage_is_a_difference_to_look_at() -> None:
     comparison = compare(damaged, entries(0, 30))
     assert walk(comparison, 0, next_difference) == [10]
     assert walk(comparison, 30, previous_difference) == [10]
-
-
-def test_a_long_search_tells_how_far_it_is() -> None:
-    told: list[int] = []
-    same = entries(0, 3 * TELL_EVERY)
-    assert next_difference(compare(same, same), 0, READING, told.append) is None
-    assert told == [TELL_EVERY - 1, 2 * TELL_EVERY - 1, 3 * TELL_EVERY - 1]
 
 
 def test_everything_is_counted_from_an_address_on() -> None:

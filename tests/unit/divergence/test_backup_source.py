@@ -13,13 +13,13 @@ from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.divergence.address import parse_address
 from breakglass.services.divergence.align import Comparison, PairKind, RecordPair, runs
 from breakglass.services.divergence.backup_source import BackupSource
-from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, address
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
 from breakglass.services.divergence.opening import open_backup, open_checkpoint
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.layout import segment_index_name
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, reserved
@@ -27,7 +27,6 @@ from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,
     RECORDS,
-    as_the_originals,
     back_up,
     cut_to,
     overwrite,
@@ -54,33 +53,6 @@ def offsets(items: list[Item]) -> list[int]:
 
 def damages(items: list[Item]) -> list[tuple[int, int]]:
     return [(item.start, item.end) for item in items if isinstance(item, UnreadableRange)]
-
-
-@with_folders
-@given(records=log(), limit=st.sampled_from([1, 90, 2**30]))
-def test_every_record_of_a_backup_is_told_as_it_is(
-    tmp_path_factory: pytest.TempPathFactory, records: list[Record], limit: int
-) -> None:
-    source = opened(back_up(tmp_path_factory.mktemp("b"), records, max_segment_bytes=limit))
-    told = [
-        (entry.offset, entry.timestamp_type, entry.timestamp, entry.key and entry.key.kept)
-        for entry in source.read(0, 2**63 - 1, Reading(keep=Keep(2**31, 2**31)))
-        if isinstance(entry, RecordEntry)
-    ]
-    assert told == [(one.offset, one.timestamp_type, one.timestamp, one.key) for one in records]
-
-
-@pytest.mark.parametrize("what", ["ours", "the originals'", "without indexes"])
-def test_a_stretch_is_read_by_the_index_or_without(tmp_path: Path, what: str) -> None:
-    topic = back_up(tmp_path, run(0, 200), max_segment_bytes=1_000)
-    if what != "ours":
-        as_the_originals(topic)
-    if what == "without indexes":
-        for path in topic.glob("*_index"):
-            path.unlink()
-    assert opened(topic).extent == Extent(0, 200)
-    assert offsets(told(topic, 77, 103)) == list(range(77, 103))
-    assert told(topic, 200, 300) == []
 
 
 def test_a_damaged_record_is_told_alone_and_a_cut_segment_from_the_cut_on(tmp_path: Path) -> None:
@@ -135,23 +107,6 @@ def test_exactly_the_edits_are_found_however_segments_are_cut(
     assert kinds(left, left) == {}
 
 
-def same_to(left: Path, right: Path, start: int = 0) -> int:
-    """How far the two have the same bytes from *start* on."""
-    comparison = Comparison(opened(left), opened(right))
-    return max((same.end for same in comparison.same_from(start, 100, READING)), default=start)
-
-
-def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(tmp_path: Path) -> None:
-    records = list(run(0, 100))
-    left = back_up(tmp_path / "a", records, max_segment_bytes=1_000)
-    records[70] = records[70]._replace(value=b"valuf")
-    right = back_up(tmp_path / "b", records, max_segment_bytes=1_000)
-    assert same_to(left, right) == 70
-    assert same_to(left, right, 70) == 70
-    assert same_to(left, right, 71) == 100
-    assert same_to(left, left) == 100
-
-
 def test_no_flipped_bit_of_an_index_hides_a_difference(tmp_path: Path) -> None:
     records = [record for record in run(0, 40) if record.offset % 5]
     without = [record for record in records if record.offset != 21]
@@ -178,18 +133,6 @@ def test_equal_bytes_of_another_epoch_are_not_the_same(tmp_path: Path) -> None:
     found = list(runs(Comparison(one, other), 0, 100, READING))
     differing = [each.offset for each in found if isinstance(each, RecordPair) and each.fields]
     assert differing == list(range(60, 100))
-
-
-def test_a_hundred_sparse_gigabytes_open_at_once(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, run(0, 10))
-    last = segment_prefix(0, 10_000_000)
-    as_the_originals(topic)
-    with (topic / records_name(last)).open("wb") as file:
-        file.truncate(100 * 2**30)
-    (topic / segment_index_name(last)).write_bytes(b"\x01")
-    source = opened(topic)
-    assert offsets(list(source.read(0, 10, READING))) == list(range(10))
-    assert FIRST in [stretch.prefix for stretch in source.stretches]
 
 
 @pytest.mark.parametrize("completed", [True, False])

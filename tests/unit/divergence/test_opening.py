@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison, PairKind
-from breakglass.services.divergence.backup_source import MARK_EVERY, open_metastore
+from breakglass.services.divergence.backup_source import open_metastore
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, content_of
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.opening import (
@@ -21,7 +21,7 @@ from breakglass.services.divergence.opening import (
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.metastore.lines import CommandRecord, counted, pairs, read_lines
 from breakglass.services.pipeline.restore.offset_map import CommittedRun
-from breakglass.services.record_batches import ControlType, Marker, TimestampType
+from breakglass.services.record_batches import ControlType, Marker
 from tests.kit.extent import examples
 from tests.unit.divergence.streams import ListSource, entry
 from tests.unit.divergence.test_log_source import write
@@ -42,16 +42,6 @@ def command(offset: int, number: int, value: str) -> RecordEntry:
     """The record of a command topic that line *number* stands for."""
     plain = entry(offset, value.encode(), epoch=4)
     return plain._replace(key=content_of(b'"stream/S%d/create"' % number, 512))
-
-
-def test_any_stretch_of_a_long_file_is_read(tmp_path: Path) -> None:
-    path = commands(tmp_path / "m", *(f"{{{at}}}" for at in range(2 * MARK_EVERY + 5)))
-    source = open_metastore("m", path)
-    assert source.extent == Extent(1, 2 * MARK_EVERY + 6)
-    for start, end in ((1, 3), (MARK_EVERY, MARK_EVERY + 3), (2 * MARK_EVERY + 4, 10**9), (7, 7)):
-        found = [one.value and one.value.kept for one in source.read(start, end, READING)]
-        last = min(end, source.extent.end)
-        assert found == [b"{%d}" % (at - 1) for at in range(start, last)]
 
 
 def test_lines_that_are_no_commands_have_a_place_and_no_position(tmp_path: Path) -> None:
@@ -197,12 +187,3 @@ def test_every_record_stands_under_its_old_offset_whole_missing_different_or_unr
     assert told(without) == list(zip(offsets, "=!==<=", strict=True))
     damaged = restored(n101=UnreadableRange(101, 103, "its CRC differs."))
     assert told(damaged) == list(zip(offsets, "=??===", strict=True))
-
-
-def test_a_timestamp_that_was_set_on_append_is_no_difference() -> None:
-    old = OLD[0]._replace(timestamp_type=TimestampType.LOG_APPEND)
-    backup = ListSource([old])
-    topic = ListSource([OLD[0]._replace(offset=100)])
-    view = RestoredView(topic, backup, (CommittedRun(3, 4, 100, 1),))
-    (pair,) = Comparison(backup, view).pairs(0, 9, READING)
-    assert pair.kind is PairKind.EQUAL

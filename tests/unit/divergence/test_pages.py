@@ -1,21 +1,18 @@
 """Pages of a comparison and the window that holds them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.pages import (
-    MOST_PAIRS,
     PageLimits,
     Window,
-    around,
     page_before,
     page_from,
 )
 from breakglass.services.divergence.source import Reading
-from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
+from tests.unit.divergence.streams import Edited, compare, edited, entries
 
 READING = Reading()
 rooms = st.builds(PageLimits, pairs=st.integers(1, 9), bytes=st.integers(1, 200))
@@ -40,68 +37,6 @@ def test_paging_either_way_meets_every_pair_once(made: Edited, room: PageLimits,
         assert page.start < page.end == place
         met, place = [*page.pairs, *met], page.start
     assert met == list(comparison.pairs(0, at, READING))
-
-
-def test_a_page_back_over_a_gap_reaches_what_lies_before_it() -> None:
-    sparse = [*entries(0, 5), *entries(5_000_000, 5_000_003)]
-    page = page_before(compare(sparse, sparse), 5_000_003, READING, SMALL)
-    assert [pair.offset for pair in page.pairs] == [3, 4, 5_000_000, 5_000_001, 5_000_002]
-
-
-def test_a_page_ends_where_its_bytes_do_but_has_one_pair() -> None:
-    large = [entry(offset, b"v" * 600) for offset in range(10)]
-    room, comparison = PageLimits(pairs=200, bytes=1_000), compare(large, large)
-    assert len(page_from(comparison, 0, READING, room).pairs) == 1
-    assert len(page_before(comparison, 9, READING, room).pairs) == 1
-
-
-def test_no_more_is_pulled_than_the_page_holds_and_one() -> None:
-    comparison = compare(entries(0, 10_000), entries(0, 10_000))
-    page_from(comparison, 50, READING, PageLimits(pairs=20, bytes=10**9))
-    assert isinstance(comparison.left, ListSource)
-    assert comparison.left.told <= 22
-
-
-def test_a_page_before_the_first_address_is_empty() -> None:
-    comparison = compare(entries(10, 20), entries(15, 20))
-    assert page_before(comparison, 10, READING).pairs == ()
-    assert page_from(comparison, 0, READING).start == 10
-    assert page_from(compare([], []), 0, READING).pairs == ()
-
-
-SMALL = PageLimits(pairs=5, bytes=10**6)
-
-
-@given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
-def test_a_window_holds_every_pair_once(made: Edited, offset: int, downward: list[bool]) -> None:
-    comparison = compare(made.before, made.after)
-    at = min(max(offset, comparison.extent.start), comparison.extent.end)
-    window = Window(at, at)
-    for below in downward:
-        if below:
-            window = window.below(page_from(comparison, window.end, READING, SMALL))
-        else:
-            window = window.above(page_before(comparison, window.start, READING, SMALL))
-    assert list(window.pairs) == list(comparison.pairs(window.start, window.end, READING))
-
-
-@pytest.mark.parametrize(("at", "place"), [(500, 500), (5_000, 999), (-3, 0), (999, 999)])
-def test_it_begins_where_it_is_wanted_or_at_the_nearest_end(at: int, place: int) -> None:
-    comparison = compare(entries(0, 1_000), entries(0, 1_000))
-    window = around(comparison, at, READING)
-    assert window.pairs[window.place_of(at)].offset == place
-    assert at != 500 or (window.start, window.end) == (480, 700)
-
-
-def test_it_stays_small_whichever_way_it_grows() -> None:
-    comparison = compare(entries(0, 3_000), entries(0, 3_000))
-    window = around(comparison, 1_500, READING)
-    while window.end < 3_000:
-        window = window.below(page_from(comparison, window.end, READING))
-    assert (window.start, len(window.pairs)) == (2_000, MOST_PAIRS)
-    while window.start > 0:
-        window = window.above(page_before(comparison, window.start, READING))
-    assert (window.start, window.end, len(window.pairs)) == (0, 1_000, MOST_PAIRS)
 
 
 def test_damage_that_two_pages_split_is_one() -> None:

@@ -2,8 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
-from unittest.mock import ANY
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.divergence.entry import (
-    Content,
     Item,
     RecordEntry,
     UnreadableRange,
@@ -23,15 +20,12 @@ from breakglass.services.divergence.source import Abandoned, Extent, Reading
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from breakglass.services.record_batches import ControlType, Marker, Record, TimestampType
 from breakglass.services.snapshot import Broker
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
-from tests.kit.fake_broker import FakeBroker, HangUp
+from tests.kit.fake_broker import FakeBroker
 from tests.unit.divergence.damaged_log import DamagedLog
 from tests.unit.kafka.replicas.held_log import HeldLog, tens
-from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
-from tests.unit.topic_backup.shapes import run
 
 ORDERS = TopicPartition("orders", 3)
 B2 = 2
@@ -73,34 +67,6 @@ def spans(items: list[Item]) -> list[tuple[int, int]]:
 def flipped(one: bytes, at: int) -> bytes:
     """*one* with a bit of the byte at *at* turned over."""
     return one[:at] + bytes([one[at] ^ 0x10]) + one[at + 1 :]
-
-
-def test_a_record_comes_with_all_that_is_compared(broker: FakeBroker, sender: Sender) -> None:
-    record = Record(7, TimestampType.CREATE, 1_700, b"key", b"value" * 200, ((b"h", None),))
-    HeldLog(ORDERS, [batch([record], epoch=4, producer=(1001, 0, 0))], start=7).serve(broker)
-    (item,) = source(sender, 7, 8).read(0, 100, READING)
-    assert isinstance(item, RecordEntry)
-    assert item == RecordEntry(
-        offset=7,
-        epoch=4,
-        timestamp_type=TimestampType.CREATE,
-        timestamp=1_700,
-        key=Content(b"key", 3),
-        value=Content((b"value" * 200)[:512], 1000, ANY),
-        headers=item.headers,
-        producer_id=1001,
-    )
-    assert item.headers.kept == ((Content(b"h", 1), None),)
-
-
-def test_markers_of_transactions_are_told_as_such(broker: FakeBroker, sender: Sender) -> None:
-    marker = batch([control_record(10, 0, 7)], flags=CONTROL | TRANSACTIONAL)
-    HeldLog(ORDERS, [batch(run(0, 10), flags=TRANSACTIONAL), marker]).serve(broker)
-    plain, end = source(sender, 0, 11).read(9, 11, READING)
-    assert isinstance(plain, RecordEntry)
-    assert isinstance(end, RecordEntry)
-    assert (plain.transactional, plain.marker) == (True, None)
-    assert end.marker == Marker(ControlType.ABORT, 7)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 700, 10_000])
@@ -154,33 +120,6 @@ def test_a_stretch_comes_as_far_as_the_log_holds_it(
     HeldLog(ORDERS, held, end=end).serve(broker)
     found = source(sender, 0, 50, gapless=gapless).read(start, 31, READING)
     assert spans(list(found)) == expected
-
-
-@pytest.mark.parametrize(
-    ("code", "words"), [(29, "grant READ on topic orders"), (56, "log directory"), (-1, "failed")]
-)
-def test_a_refusal_has_its_place(broker: FakeBroker, sender: Sender, code: int, words: str) -> None:
-    log = HeldLog(ORDERS, tens(0, 20))
-    log.mishaps = [lambda: log.answer(code)] * 40
-    log.serve(broker)
-    (item,) = source(sender, 0, 20).read(5, 20, READING)
-    assert isinstance(item, UnreadableRange)
-    assert (item.start, item.end) == (5, 20)
-    assert words in item.reason
-
-
-def test_a_broker_that_is_gone_is_told_in_its_place(broker: FakeBroker, sender: Sender) -> None:
-    log = HeldLog(ORDERS, tens(0, 20))
-
-    def gone() -> object:
-        raise HangUp
-
-    log.mishaps = [lambda: log.answer(0, log.batches[0]), *[gone] * 40]
-    log.serve(broker)
-    hurried = replace(source(sender, 0, 20), request_seconds=0.3)
-    items = list(hurried.read(0, 20, Reading(chunk_bytes=1)))
-    # On a busy machine the first answer may come too late as well.
-    assert spans(items) in ([(0, 10), (-10, -20)], [(0, -20)])
 
 
 def test_a_reading_that_nobody_waits_for_ends(broker: FakeBroker, sender: Sender) -> None:

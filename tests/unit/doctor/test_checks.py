@@ -137,15 +137,3 @@ def test_what_is_not_installed_is_a_note_and_java_is_needed_for_the_pipeline_alo
     assert found["extra pipeline"].state is CheckState.NOTE
     assert how_to_install("pipeline") in found["extra pipeline"].action
     assert found["java"].state is CheckState.NOTE
-
-
-def test_a_reader_without_the_right_to_elect_gets_a_note() -> None:
-    found = of_cluster(cluster_rights=frozenset({"DESCRIBE"}))
-    assert found["ACLs"].state is CheckState.OK
-    assert found["ACLs of elections"].state is CheckState.NOTE
-
-
-def test_a_broker_that_does_not_answer_is_not_librdkafkas_fault() -> None:
-    found = of_cluster(brokers=(SILENT,), librdkafka={2: "timed out"})
-    assert found["librdkafka"].state is CheckState.OK
-    assert found["spark"].state is CheckState.NOTE

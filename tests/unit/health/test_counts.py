@@ -1,7 +1,5 @@
 """Counting partitions in trouble, as the brokers' metrics count them."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 from breakglass.services.health.counts import (
     CAPACITY,
     NOT_READ,
-    BrokerCounts,
     History,
     Moves,
     PartitionCounts,
@@ -17,15 +14,11 @@ from breakglass.services.health.counts import (
     Sample,
     Trouble,
     count,
-    held_by_broker,
     moves_of,
     partitions_in,
-    tally,
     topics_to_judge,
 )
 from breakglass.services.model import Denied, PartitionState, Reassignment, TopicPartition, Unknown
-from tests.kit.incidents import online_partition
-from tests.kit.work import calls_of
 from tests.unit.health.clusters import state
 
 DENIED = Denied("not allowed: needs DESCRIBE_CONFIGS on topic orders", "...")
@@ -71,21 +64,6 @@ def test_a_minimum_that_is_not_read_makes_the_figure_a_lower_bound_with_the_reas
     assert topics_to_judge([*states, state(1, isr=(), topic="gone")]) == {"orders", "ledger"}
 
 
-def test_what_each_broker_holds_is_counted() -> None:
-    states = [state(0, isr=(1, 2)), state(1, isr=(2, 3)), state(2, isr=(), assignment=(1, 2))]
-    assert held_by_broker(states) == {
-        1: BrokerCounts(3, 1, 1),
-        2: BrokerCounts(3, 1, 2),
-        3: BrokerCounts(2, 0, 1),
-    }
-
-
-def test_counting_a_partition_takes_a_few_calls_however_many_there_are() -> None:
-    states = [state(number, isr=(1, 2) if number % 3 else (1, 2, 3)) for number in range(1_000)]
-    assert count(states, {"orders": 2}).under_replicated == 666
-    assert calls_of(lambda: count(states, {"orders": 2})) < 5 * len(states)
-
-
 def test_moves_are_listed_and_summed_by_topic_or_unknown() -> None:
     moving, silent = Reassignment((4,), (1,)), Unknown("the controller does not answer")
     states = [state(0, moving=moving), state(1), state(2, topic="ledger", moving=moving)]
@@ -125,27 +103,6 @@ def of(*values: int | None) -> History:
     return history
 
 
-@pytest.mark.parametrize(
-    ("history", "width", "now_ms", "line"),
-    [
-        (History(), 10, 0, []),
-        (of(7), 40, 60_000, [7]),
-        (of(0, 3, 3, 1), 10, 4_000, [0, 3, 3, 1]),
-        (of(0, 9, 1, 2, 0, 0), 3, 6_000, [9, 2, 0]),
-        (of(5).counted(counts(1), 9_000).counted(counts(0), 10_000), 3, 12_000, [5, 5, 1]),
-        (of(4, None, None, None, 2), 3, 5_000, [4, None, 2]),
-    ],
-    ids=[
-        *("nothing before the first look", "one look is one part", "each look has its part"),
-        *("a part shows its highest count", "without a look it repeats", "a failure is a gap"),
-    ],
-)
-def test_a_line_has_a_part_for_each_stretch_of_time(
-    history: History, width: int, now_ms: int, line: list[int | None]
-) -> None:
-    assert history.line(offline, width, now_ms) == line
-
-
 @given(st.lists(st.one_of(st.none(), st.integers(0, 50)), min_size=1, max_size=4 * CAPACITY))
 def test_memory_is_bounded_and_no_peak_is_lost(values: list[int | None]) -> None:
     history = of(*values)
@@ -155,17 +112,3 @@ def test_memory_is_bounded_and_no_peak_is_lost(values: list[int | None]) -> None
     line = history.line(offline, 30, len(values) * 1_000)
     shown = [number for number in line if number is not None]
     assert max(shown, default=0) == history.peak(offline)
-
-
-PARTITIONS = tuple(online_partition("orders", number) for number in range(4))
-
-
-def test_only_what_changed_is_summed_up_again() -> None:
-    short = (replace(PARTITIONS[0], isr=(1,)), *PARTITIONS[1:])
-    first = tally(short, {"orders": 1})
-    assert tally(short, {"orders": 1}, first) is first
-    second = tally(short, {"orders": 2}, first)
-    assert (first.counts.under_min_isr, second.counts.under_min_isr) == (0, 1)
-    assert second.held is first.held
-    changed = (replace(PARTITIONS[0], leader=None, isr=()), *PARTITIONS[1:])
-    assert tally(changed, {"orders": 1}, first).counts.offline == 1

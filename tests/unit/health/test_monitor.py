@@ -16,14 +16,13 @@ from breakglass.services.health.monitor import Health, Monitor
 from breakglass.services.kafka.cluster.log_dirs import NO_SIZES, BrokerLogDir
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import Denied, Silent, TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, MOMENT, endless
-from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.unit.health.clusters import QUORUM, SECOND, minimum, snapshot, state
+from tests.unit.health.clusters import QUORUM, SECOND, snapshot, state
 
 ORDERS = TopicPartition("orders", 0)
 STORAGE_ERROR, CLUSTER_DENIED = 56, 31
@@ -76,10 +75,6 @@ def counts(health: Health) -> PartitionCounts:
     return health.counts.value
 
 
-def hang_up(_: Any) -> Any:
-    raise HangUp
-
-
 def log_dirs(*results: tuple[str, int], error: int = 0) -> Any:
     result, sizes = admin.DescribeLogDirsResponse.DescribeLogDirsResult, {"total_bytes": 900}
     told = [
@@ -123,29 +118,6 @@ def test_brokers_tell_their_directories_and_topics_their_minimum(
     assert one.voice.log_dirs.value == (BrokerLogDir("/logs", "", NO_SIZES, NO_SIZES),)
 
 
-def test_a_silent_broker_says_why_and_keeps_its_directories_with_their_age(
-    cluster: FakeCluster, client: ReadClient, monitor: Monitor
-) -> None:
-    monitor.seen(read(client))
-    monitor.ask(client, HOUR)
-    cluster.brokers[3].serve(admin.DescribeLogDirsRequest, hang_up)
-    three = broker(monitor.ask(client, HOUR), 3)
-    assert three.voice.silent
-    assert not three.sound
-    assert three.offline_dirs == 0
-    assert three.voice.log_dirs.failed is not None
-    assert "b3 does not answer" in three.voice.log_dirs.failed.reason
-
-
-def test_a_broker_may_not_tell(cluster: FakeCluster, client: ReadClient, monitor: Monitor) -> None:
-    cluster.brokers[1].serve(admin.DescribeLogDirsRequest, lambda _: log_dirs(error=CLUSTER_DENIED))
-    monitor.seen(read(client))
-    one = broker(monitor.ask(client, HOUR), 1)
-    assert not one.voice.silent
-    assert isinstance(one.voice.log_dirs.value, Denied)
-    assert one.voice.log_dirs.value.needs == "DESCRIBE on CLUSTER"
-
-
 def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(
     cluster: FakeCluster, client: ReadClient, monitor: Monitor
 ) -> None:
@@ -156,23 +128,6 @@ def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(
     assert broker(health, 3).voice.silent
     assert broker(health, 1).offline_dirs == 0
     assert counts(health).under_min_isr == 1
-
-
-def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
-    cluster: FakeCluster, client: ReadClient, monitor: Monitor
-) -> None:
-    result = admin.DescribeConfigsResponse.DescribeConfigsResult
-    denied = result(error_code=29, resource_type=2, resource_name="orders", configs=[])
-    for fake in cluster.brokers.values():
-        fake.serve(
-            admin.DescribeConfigsRequest, lambda _: admin.DescribeConfigsResponse(results=[denied])
-        )
-    monitor.seen(read(client))
-    health = monitor.ask(client, HOUR)
-    monitor.ask(client, HOUR)
-    assert counts(health).why_unjudged == "not allowed: needs DESCRIBE_CONFIGS on topic orders"
-    asked = [fake.requests(admin.DescribeConfigsRequest) for fake in cluster.brokers.values()]
-    assert sum(map(len, asked)) == 1
 
 
 def test_figures_not_read_get_older(client: ReadClient, monitor: Monitor, clock: Clock) -> None:
@@ -187,26 +142,6 @@ def test_figures_not_read_get_older(client: ReadClient, monitor: Monitor, clock:
     health = monitor.ask(client, HOUR)
     assert (health.counts.read_at_ms, health.counts.failed is None) == (SECOND, False)
     assert broker(health, 1).voice.log_dirs.read_at_ms == LATER
-
-
-def test_controllers_that_fall_silent_leave_the_last_quorum(monitor: Monitor, clock: Clock) -> None:
-    monitor.seen(snapshot(state()))
-    clock.advance(LATER - SECOND)
-    silent = Silent("the controller quorum does not answer")
-    health = monitor.seen(snapshot(state(), quorum=silent))
-    assert health.quorum.value == QUORUM
-    assert health.quorum.failed == silent
-    assert health.counts.read_at_ms == LATER
-
-
-def test_settings_that_were_read_for_the_evidence_are_not_read_again(
-    cluster: FakeCluster, client: ReadClient, monitor: Monitor
-) -> None:
-    health = monitor.seen(snapshot(state(isr=(1,)), settings={"orders": minimum(2)}))
-    assert counts(health).under_min_isr == 1
-    client.describe(Deadline.after(HOUR))
-    monitor.ask(client, HOUR)
-    assert cluster.brokers[1].requests(admin.DescribeConfigsRequest) == []
 
 
 def test_nobody_is_asked_twice(cluster: FakeCluster, client: ReadClient, monitor: Monitor) -> None:

@@ -5,8 +5,6 @@ from dataclasses import replace
 import pytest
 
 from breakglass.services.incident.changes import changes, standing_changed
-from breakglass.services.incident.incident import tally_again, tally_of
-from breakglass.services.incident.row import EvidenceChunk, IncidentRow
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.snapshot import Broker, ClusterSnapshot
 from tests.kit.incidents import every_verdict, snapshot_of
@@ -75,26 +73,3 @@ def test_between_partitions_that_stayed_changed_new_and_lost_ones_are_found(
     kept = {id(row) for row in INCIDENT.rows}
     fresh = {row.partition for row in found.rows if id(row) not in kept}
     assert fresh == {changed.partition, new.partition}
-
-
-def test_states_in_any_order_give_sorted_rows() -> None:
-    first, *others = STATES
-    found = changes(INCIDENT.rows[1:], of_states(others), of_states([*others, first]))
-    assert [row.state for row in found.rows] == STATES
-
-
-def with_row(number: int, **fields: object) -> tuple[IncidentRow, ...]:
-    rows = list(INCIDENT.rows)
-    rows[number] = replace(rows[number], **fields)  # type: ignore[arg-type]
-    return tuple(rows)
-
-
-def test_figures_of_all_stand_while_the_same_is_concluded_of_the_same_partitions() -> None:
-    tally = tally_of(INCIDENT.rows, BEFORE)
-    for number in range(len(INCIDENT.rows)):
-        rows = with_row(number, chunk=EvidenceChunk((), 5))
-        assert tally_again(tally, INCIDENT.rows, rows) == tally_of(rows, BEFORE)
-    assert tally_of(rows, BEFORE).evidence_at_ms == 5
-    other = next(row for row in INCIDENT.rows if row.judged != INCIDENT.rows[4].judged)
-    assert tally_again(tally, INCIDENT.rows, with_row(4, judged=other.judged)) is None
-    assert tally_again(tally, INCIDENT.rows, INCIDENT.rows[1:]) is None

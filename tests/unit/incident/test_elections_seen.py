@@ -1,27 +1,22 @@
 """Elections that cost records: who is told of, how many records, and who still has them."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from breakglass.services.errors import StorageError
-from breakglass.services.guard.journal import list_journals
 from breakglass.services.incident.elections_seen import (
     ElectionSeen,
     LogFate,
     Observations,
     ReplicaAhead,
     alarm_lines,
-    clusters_observed,
     election_seen,
     followed,
     unacknowledged,
     witnessed,
 )
 from breakglass.services.model import PartitionEvidence, ReplicaLog, Role, TopicPartition
-from breakglass.services.recovery.timeline.account import Shelf
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline, silent
 
 SEEN_AT_MS = 82_971_000
@@ -153,21 +148,6 @@ def test_r02_the_alarm_says_who_leads_what_is_missing_and_who_still_holds_it() -
     ]
 
 
-def test_partitions_that_fared_alike_are_one_sentence_and_an_empty_leader_comes_first() -> None:
-    found = seen(EMPTY, log(1, role=LAST))
-    assert found is not None
-    many = [replace(found, partition=TopicPartition("carts", number)) for number in range(3)]
-    other = replace(found, partition=TopicPartition("users", 7), best_end=9)
-    empty, _ = alarm_lines([shorter_elected(), *many, other])
-    assert "carts-0..2 went from 103 to 0, users-7 went from 9 to 0" in empty
-
-
-def test_an_election_that_fared_as_the_one_before_it_is_no_second_partition() -> None:
-    first = shorter_elected()
-    again = replace(first, leader_epoch=first.leader_epoch + 2, seen_at_ms=SEEN_AT_MS + 60_000)
-    assert alarm_lines([again, first]) == alarm_lines([first])
-
-
 CLUSTER = "Kx/3=="
 SEEN = ElectionSeen(
     TopicPartition("orders", 3), "an-id", 2, 6, 5_000, 70, False, 1, 103, 33, False,
@@ -203,20 +183,3 @@ def test_lines_that_cannot_be_read_are_passed_over(store: Observations) -> None:
     later = replace(SEEN, leader_epoch=8, seen_at_ms=8_000)
     store.add([later])
     assert [observation.seen for observation in store.load()] == [later, SEEN]
-
-
-def test_they_are_for_their_owner_alone_and_no_journals(
-    store: Observations, tmp_path: Path
-) -> None:
-    store.add([SEEN])
-    assert store.path.stat().st_mode & 0o077 == 0
-    assert list_journals(CLUSTER, tmp_path) == []
-    assert Shelf(tmp_path).clusters() == []
-    assert clusters_observed(tmp_path) == [CLUSTER]
-
-
-def test_a_fifo_in_place_of_the_file_keeps_nobody_waiting(store: Observations) -> None:
-    store.path.parent.mkdir(parents=True)
-    os.mkfifo(store.path)
-    with pytest.raises(StorageError):
-        store.load()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.incident.filters import _EXAMPLES, _KEYS, FilterError, readable
+from breakglass.services.incident.filters import FilterError, readable
 from tests.kit.filters import parse_filter
-from tests.kit.incidents import every_verdict, unread
+from tests.kit.incidents import every_verdict
 
 ROWS = every_verdict().rows
 
@@ -76,26 +76,6 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int) ->
     with pytest.raises(FilterError) as refused:
         parse_filter(text)
     assert refused.value.position == position
-
-
-def test_while_it_is_written_the_words_that_can_be_read_hold() -> None:
-    wanted, fault = readable("ledger loss: verdict:x")
-    assert [str(row.partition) for row in ROWS if wanted.keeps(row)] == ["ledger-3"]
-    assert fault is not None
-    assert fault.position == 12
-
-
-def test_rows_that_are_not_judged_yet_match_by_name_alone() -> None:
-    rows = unread(3).rows
-    assert [parse_filter("orders-1").keeps(row) for row in rows] == [False, True, False]
-    assert not any(parse_filter("loss:0").keeps(row) for row in rows)
-    assert all(parse_filter("is:unjudged").keeps(row) for row in rows)
-
-
-def test_every_key_has_an_example_that_can_be_read() -> None:
-    assert _EXAMPLES.keys() == _KEYS.keys()
-    for example in _EXAMPLES.values():
-        assert parse_filter(example)
 
 
 @given(st.text("orders-7:*,<>=?is 1☃\x1b", max_size=40))

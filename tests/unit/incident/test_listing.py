@@ -116,13 +116,6 @@ def test_harm_comes_first_then_what_comes_back_then_what_stays() -> None:
     ]
 
 
-def test_every_judged_partition_has_one_outlook_and_what_is_not_read_yet_none() -> None:
-    rows = every_verdict().rows
-    forecast = forecast_of((*rows, *unread(4).rows))
-    assert sum(len(outlook.rows) for outlook in forecast.outlooks) == len(rows)
-    assert forecast.unread == 4
-
-
 def test_who_is_to_be_started_and_who_only_reconnected_are_told_apart() -> None:
     rows = incident_of(waiting(0), waiting(1), CUT_OFF, RETURNING).rows
     assert forecast_of(rows).restores == (Restorer(3, 2, runs=False), Restorer(2, 1, runs=True))

@@ -18,7 +18,6 @@ from breakglass.services.incident.row import (
     grouped,
     judged_again,
     judged_rows,
-    name_text,
 )
 from breakglass.services.model import Denied, LogDir, PartitionEvidence, Silent, Unknown
 from breakglass.services.recovery.judgement.succession import Circumstances
@@ -29,9 +28,6 @@ from tests.kit.incidents import (
     QUORUM,
     READ_AT_MS,
     every_verdict,
-    incident_of,
-    lossless,
-    many_offline,
     unread,
 )
 from tests.unit.recovery.partitions import partitions
@@ -85,23 +81,6 @@ def test_time_bombs_stand_first_then_internal_topics_then_the_others_by_verdict(
         ("LOSS", "elect b1", "ledger-3 (1)", "b1", "", "", "50", "b3", "2 of 3"),
         ("LOSS", "elect b1", "users-6 (1)", "b1", "", "", "?", "b3", "2 of 3"),
         ("SAFE", "elect b2", "payments-1 (1)", "b2", "", "", "0", "b3", "2 of 3"),
-    ]
-
-
-def test_a_group_has_every_partition_of_its_kind_once() -> None:
-    incident = many_offline(1000, topics=5)
-    groups = grouped(ordered(incident.rows))
-    assert sum(len(group.rows) for group in groups) == 1000
-    assert len({group.key for group in groups}) == len(groups) == 20
-    for group in groups:
-        assert {(row.verdict, row.action, row.partition.topic) for row in group.rows} == {group.key}
-
-
-def test_partitions_that_do_not_follow_each_other_are_a_star_and_unjudged_ones_say_so() -> None:
-    (group,) = grouped(incident_of(lossless(1), lossless(3), lossless(4)).rows)
-    assert name_text(group) == "payments-* (3)"
-    assert written(grouped(unread(3).rows)) == [
-        ("...", "", "orders-0..2 (3)", "-", "", "", "-", "-", "-")
     ]
 
 

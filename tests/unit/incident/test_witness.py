@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.guard.journal import Journal
 from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, Observations
-from breakglass.services.incident.witness import compare_with_memory, saved_before
+from breakglass.services.incident.witness import compare_with_memory
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import Role, TopicPartition
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.steps import ELECT, described
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.remembered.store import key_of
 from breakglass.services.recovery.triage import triage
@@ -19,6 +21,8 @@ from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.incident.conftest import Session, Watched
+from tests.unit.recovery.execution.targets import target
+from tests.unit.recovery.timeline.journals import elected
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -54,16 +58,6 @@ def test_an_election_by_somebody_else_with_a_shorter_log_is_seen(
     assert "b1 has been truncated" in watched.alarms()
 
 
-@pytest.mark.parametrize("agreed", [1, 2])
-def test_an_election_that_was_agreed_to_here_is_no_alarm_and_another_one_is(
-    cluster: FakeCluster, watched: Watched, agreed: int
-) -> None:
-    watched.read()
-    watched.watch.agreed({ORDERS: agreed})
-    elect(cluster, 2)
-    assert len(watched.read().observations) == (agreed != 2)
-
-
 def test_what_was_read_before_a_broker_went_down_is_remembered(
     cluster: FakeCluster, watched: Watched
 ) -> None:
@@ -72,17 +66,6 @@ def test_what_was_read_before_a_broker_went_down_is_remembered(
     assert watched.read().rows[0].unread == (3, 1)
     elect(cluster, 2)
     assert "33 records are only on b1, not truncated yet; do not start b1" in watched.alarms()
-
-
-def test_a_leader_that_does_not_answer_is_read_later(
-    cluster: FakeCluster, watched: Watched
-) -> None:
-    watched.read()
-    elect(cluster, 2)
-    held = cluster.replicas.pop((2, ORDERS))
-    assert watched.read().observations == ()
-    cluster.replicas[2, ORDERS] = held
-    assert "b2 leads with 70 records" in watched.alarms()
 
 
 def test_sessions_share_what_they_see_until_one_of_them_acknowledges_it(
@@ -176,6 +159,26 @@ def test_r26_a_leader_that_came_back_with_less_is_seen_by_the_next_command(
     assert fates == {2: LogFate.TRUNCATED, 3: LogFate.RUNNING}
 
 
+@pytest.mark.parametrize(("end", "blamed"), [(80, False), (70, True)], ids=["no less", "less"])
+def test_r26_a_leader_after_an_election_of_ours_is_compared_with_what_that_one_kept(
+    led_cluster: FakeCluster, end: int, blamed: bool
+) -> None:
+    (Recollection("fake-cluster").memory.path).unlink()
+    led_cluster.hold(2, POWER, (0, 80))
+    with access(led_cluster).reading() as client:
+        list(triage(client, DEADLINE_SECONDS, contents=Effort.OFF))
+    state = led_cluster.story.states[POWER]
+    item = {**described(target(POWER)), "topic_id": str(state.topic_id)}
+    with Journal.open("fake-cluster") as journal:
+        journal.plan("", "", {POWER: item})
+        ours = elected(2, state.leader_epoch + 1)
+        journal.outcome(journal.request(ELECT, {POWER: item}), {POWER: ours})
+    led_cluster.story.states[POWER] = replace(state, leader_epoch=state.leader_epoch + 1)
+    come_back(led_cluster, end)
+    seen = look(led_cluster)
+    assert [(one.leader, one.best, one.missing) for one in seen] == [(1, 2, 10)] * blamed
+
+
 def test_each_election_is_compared_once(led_cluster: FakeCluster) -> None:
     come_back(led_cluster, 90)
     assert look(led_cluster) == [], "it came back whole"
@@ -183,25 +186,3 @@ def test_each_election_is_compared_once(led_cluster: FakeCluster) -> None:
     assert look(led_cluster) == []
     state = led_cluster.story.states[POWER]
     assert Recollection("fake-cluster").memory.compared(key_of(state)) == state.leader_epoch
-
-
-def test_a_partition_that_was_never_heard_is_not_compared(led_cluster: FakeCluster) -> None:
-    (Recollection("fake-cluster").memory.path).unlink()
-    come_back(led_cluster, 80)
-    assert look(led_cluster) == []
-
-
-def test_a_leader_that_does_not_answer_is_compared_later(led_cluster: FakeCluster) -> None:
-    come_back(led_cluster, 80)
-    held = led_cluster.replicas.pop((1, POWER))
-    assert look(led_cluster) == []
-    led_cluster.replicas[1, POWER] = held
-    assert [one.log_end for one in look(led_cluster)] == [80]
-
-
-def test_what_no_rescue_has_is_nowhere_saved(led_cluster: FakeCluster, tmp_path: Path) -> None:
-    come_back(led_cluster, 80)
-    seen = look(led_cluster)
-    states = {POWER: led_cluster.story.states[POWER]}
-    assert states[POWER].role(1) is Role.ISR
-    assert list(saved_before(seen, states, [tmp_path, tmp_path / "nowhere"])) == []

@@ -19,14 +19,18 @@ from breakglass.services.kafka.admin_client import (
 )
 from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.kafka.election_client import LEFT_OUT
-from breakglass.services.kafka.marker_client import MarkerClient, Small
-from breakglass.services.kafka.transaction_end_client import EndMarker, TransactionEndClient
+from breakglass.services.kafka.marker_client import (
+    EndMarker,
+    MarkerClient,
+    Small,
+    TransactionEndClient,
+)
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.messages.other import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from breakglass.services.lab.proxy.rewriting import refusal
+from breakglass.services.lab.rewriting import refusal
 from breakglass.services.model import TopicPartition
 from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster

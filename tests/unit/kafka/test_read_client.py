@@ -20,11 +20,9 @@ from breakglass.services.kafka import read_client
 from breakglass.services.kafka.cluster.log_dirs import NO_LOG
 from breakglass.services.kafka.read_client import ReadClient, SnapshotMemory
 from breakglass.services.kafka.wire.answers import REQUEST_TIMED_OUT, denied
-from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
 from breakglass.services.model import (
     Denied,
     LogDir,
-    Reassignment,
     Silent,
     TopicPartition,
     TopicSettings,
@@ -69,24 +67,6 @@ def serve_everywhere(cluster: FakeCluster, request_class: Any, respond: Any) -> 
 
 
 class TestPartitions:
-    def test_all_pages_are_followed(self, cluster: FakeCluster, client: ReadClient) -> None:
-        for topic in ("events", "ledger"):
-            for partition in partitions_of(topic, 25):
-                cluster.story.offline(partition)
-        cluster.story.page = 10
-        found = client.partitions([], ample())
-        assert [state.partition for state in found] == sorted(cluster.story.states)
-        assert len(cluster.brokers[1].requests(admin.DescribeTopicPartitionsRequest)) == 6
-
-    def test_of_many_only_a_stretch_is_read(self, cluster: FakeCluster, client: ReadClient) -> None:
-        for partition in partitions_of("orders", 5_000):
-            cluster.story.offline(partition)
-        only = [TopicPartition("orders", number) for number in (3_000, 4_200, 2_100)]
-        read = client.partitions(["orders"], ample(), only)
-        asked = cluster.brokers[1].requests(admin.DescribeTopicPartitionsRequest)
-        assert [state.partition.partition for state in read] == list(range(2_100, 4_201))
-        assert [one.cursor.partition_index for one in asked] == [2_100, 4_100]
-
     def test_r22_a_named_topic_that_may_not_be_described_is_an_error(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
@@ -97,13 +77,6 @@ class TestPartitions:
         with pytest.raises(NotAuthorized) as refused:
             client.partitions(["orders"], ample())
         assert refused.value.needs == "DESCRIBE on topic orders"
-
-    def test_before_elr_it_is_unknown(self, cluster: FakeCluster, client: ReadClient) -> None:
-        old = replace(cluster.story.states[ORDERS], elr=Unknown(""), last_known_elr=Unknown(""))
-        cluster.story.states[ORDERS] = old
-        (state,) = client.partitions(["orders"], ample())
-        assert isinstance(state.elr, Unknown)
-        assert isinstance(state.last_known_elr, Unknown)
 
     def test_without_the_api_it_is_metadata(self, cluster: FakeCluster, client: ReadClient) -> None:
         topic = MetadataResponse.MetadataResponseTopic
@@ -187,15 +160,6 @@ class TestSnapshot:
         for _ in range(3):
             assert isinstance(client.snapshot(ample()).quorum, Silent)
         assert len(cluster.brokers[2].requests(admin.DescribeQuorumRequest)) == 1
-
-    def test_settings_are_read_for_topics_with_offline_partitions_alone(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        well = TopicPartition("well", 0)
-        cluster.story.states[well] = replace(cluster.story.offline(well), leader=1)
-        client.snapshot(ample())
-        (asked,) = cluster.brokers[1].requests(admin.DescribeConfigsRequest)
-        assert [resource.resource_name for resource in asked.resources] == ["orders"]
 
     def test_an_old_cluster_leaves_fenced_brokers_out_and_that_is_taken_for_fenced(
         self, cluster: FakeCluster, client: ReadClient
@@ -414,48 +378,8 @@ def memory() -> SnapshotMemory:
     return SnapshotMemory()
 
 
-@pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The versions of the pages that were decoded."""
-    pages: list[int] = []
-    decode: Any = DescribeTopicPartitionsResponse.decode
-
-    def counted(*arguments: Any, version: int) -> Any:
-        pages.append(version)
-        return decode(*arguments, version=version)
-
-    monkeypatch.setattr(DescribeTopicPartitionsResponse, "decode", counted)
-    return pages
-
-
 def taken(client: ReadClient, memory: SnapshotMemory) -> ClusterSnapshot:
     return client.snapshot(ample(), memory=memory)
-
-
-def test_while_nothing_changes_partitions_and_settings_are_the_same_objects(
-    paged_client: ReadClient, memory: SnapshotMemory, decoded: list[int]
-) -> None:
-    first, second = taken(paged_client, memory), taken(paged_client, memory)
-    assert second.partitions is first.partitions
-    assert second.settings["orders"] is first.settings["orders"]
-    assert second.observed_at_ms >= first.observed_at_ms
-    assert len(decoded) == len(PARTITIONS) / PAGE
-
-
-def test_only_the_page_that_changed_is_decoded(
-    paged: FakeCluster, paged_client: ReadClient, memory: SnapshotMemory, decoded: list[int]
-) -> None:
-    first = taken(paged_client, memory)
-    decoded.clear()
-    changed = PARTITIONS[PAGE + 1]
-    paged.story.states[changed] = replace(paged.story.states[changed], leader_epoch=9)
-    second = taken(paged_client, memory)
-    assert len(decoded) == 1
-    assert [
-        partition.leader_epoch for partition in second.partitions if partition.partition == changed
-    ] == [9]
-    same = [old is new for old, new in zip(first.partitions, second.partitions, strict=True)]
-    assert same == [True] * PAGE + [False] * PAGE + [True] * PAGE
 
 
 def test_a_partition_that_comes_back_or_is_deleted_is_gone_and_a_new_one_there(
@@ -470,15 +394,3 @@ def test_a_partition_that_comes_back_or_is_deleted_is_gone_and_a_new_one_there(
     left = [one for one in PARTITIONS if one not in (PARTITIONS[0], PARTITIONS[7])]
     assert [state.partition for state in second.offline] == [*left, stock]
     assert set(second.settings) == {"orders", "stock"}
-
-
-def test_a_reassignment_that_begins_changes_its_partition_alone(
-    paged: FakeCluster, paged_client: ReadClient, memory: SnapshotMemory
-) -> None:
-    first, moving = taken(paged_client, memory), Reassignment((4,), ())
-    paged.story.reassignments[PARTITIONS[3]] = moving
-    second = taken(paged_client, memory)
-    pairs = zip(first.partitions, second.partitions, strict=True)
-    (changed,) = [new for old, new in pairs if old is not new]
-    assert (changed.partition, changed.reassignment) == (PARTITIONS[3], moving)
-    assert taken(paged_client, memory).partitions is second.partitions

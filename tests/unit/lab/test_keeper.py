@@ -69,14 +69,6 @@ def test_whatever_ends_it_only_what_is_of_other_clusters_is_left(
     assert left_in(state) == OTHERS
 
 
-def test_who_wants_to_keep_it_keeps_all(folder: Path, state: Path) -> None:
-    before = left_in(state)
-    with kept(folder, state, keep=True):
-        pass
-    assert (folder / LAB / LAYOUT_FILE).exists()
-    assert left_in(state) == before
-
-
 def test_after_a_kill_another_process_cleans_up(folder: Path, state: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, folder, state], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -44,12 +44,6 @@ def test_a_layout_comes_back_as_it_was_saved_and_each_listener_has_its_port(tmp_
         layout.node(7)
 
 
-@pytest.mark.parametrize(("brokers", "controllers"), [(0, 1), (1, 0), (101, 1)])
-def test_counts_of_no_cluster_are_refused(tmp_path: Path, brokers: int, controllers: int) -> None:
-    with pytest.raises(LabError):
-        new_cluster(tmp_path, brokers=brokers, controllers=controllers, kafka_version="4.3.1")
-
-
 def by_link(name: str) -> Callable[[dict[str, Any], Path], None]:
     def link(document: dict[str, Any], elsewhere: Path) -> None:
         place = Path(document["state_dir"]) / name

@@ -12,7 +12,7 @@ from breakglass.services.metastore import appender, columns
 from breakglass.services.metastore.events import Continued, Event
 from breakglass.services.metastore.lines import CommandRecord
 from breakglass.services.metastore.topic import commands_in
-from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
+from breakglass.services.pipeline.batches.reader import FetchedBatches, records_of
 from breakglass.services.pipeline.batches.table import NotByColumns
 from breakglass.services.record_batches import Compression, Record, TimestampType
 from tests.kit.extent import examples

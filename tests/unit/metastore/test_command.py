@@ -5,24 +5,11 @@ import pytest
 from breakglass.services.metastore.command import (
     TERMINATE_CLUSTER,
     Command,
-    CommandAction,
     CommandId,
-    EntityType,
     IncompatibleCommand,
     InvalidCommand,
     InvalidCommandId,
-    quoted,
-    unquoted,
 )
-from tests.unit.metastore.generating import HARD
-
-
-@pytest.mark.parametrize("name", HARD)
-def test_a_hard_name_survives_its_id(name: str) -> None:
-    one = CommandId(EntityType.STREAM, quoted(name), CommandAction.CREATE)
-    assert CommandId.from_json(one.to_json()) == one
-    assert unquoted(one.entity) == name
-    assert one.readable_by_ksqldb == ("/" not in name)
 
 
 @pytest.mark.parametrize(

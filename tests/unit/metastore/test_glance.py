@@ -10,33 +10,20 @@ from breakglass.services.lag import Behind
 from breakglass.services.metastore.glance import (
     MetastoreGlance,
     alarm_file,
-    note_alarm,
     read_status,
     status_file,
     write_status,
 )
-from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
-from breakglass.services.metastore.settings import command_topic
-from breakglass.services.metastore.topic import Alarm, Danger
+from breakglass.services.metastore.live_backup import open_backup
 from tests.unit.metastore.generating import Generator
-from tests.unit.metastore.test_live_backup import NAMED, ORIGIN, TOPIC, back_up
+from tests.unit.metastore.test_live_backup import ORIGIN, TOPIC, back_up
 
 RECORDS = Generator(31).records(12)
-ALARM = Alarm(Danger.RETENTION_TIME, f"topic {TOPIC} has retention.ms=0 (topic)")
 
 
 def glance(folder: Path) -> tuple[str, object, str]:
     told = MetastoreGlance(folder).glance(Deadline.after(5))
     return told.state, told.newest_ms, told.trouble
-
-
-def test_a_service_tells_its_commands_and_when_they_were_written(tmp_path: Path) -> None:
-    back_up(tmp_path, RECORDS)
-    written = (tmp_path / NAMED).stat().st_mtime_ns // 1_000_000
-    (seen,) = MetastoreGlance(tmp_path).look()
-    assert (seen.service_id, seen.commands, seen.written_ms) == ("default_", 12, written)
-    assert (seen.followed, seen.trouble) == (False, "")
-    assert glance(tmp_path) == ("default_, 12 commands, not followed now", written, "")
 
 
 def test_one_that_is_being_written_is_followed_and_says_since_when_it_is_behind(
@@ -61,25 +48,6 @@ def test_a_status_keeps_its_length_so_that_a_full_disk_takes_it(tmp_path: Path) 
     after = status_file(tmp_path, TOPIC).stat()
     assert (after.st_ino, after.st_size) == (before.st_ino, before.st_size)
     assert read_status(tmp_path, TOPIC) is not None
-
-
-def test_several_services_are_summed_up_and_old_files_are_not_counted(tmp_path: Path) -> None:
-    back_up(tmp_path, RECORDS)
-    back_up(tmp_path, RECORDS[1:])
-    other = BackedUpTopic(command_topic("other_"), "id", "cluster")
-    back_up(tmp_path, RECORDS[:5], origin=other)
-    (tmp_path / "notes_5.bak").write_text("x\n")
-    seen = MetastoreGlance(tmp_path).look()
-    assert [(one.service_id, one.commands) for one in seen] == [("default_", 11), ("other_", 5)]
-    assert glance(tmp_path)[0].startswith("2 services")
-
-
-def test_the_last_alarm_is_told_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    back_up(tmp_path, RECORDS)
-    note_alarm(tmp_path, TOPIC, ALARM)
-    assert ALARM.message in glance(tmp_path)[2]
-    monkeypatch.setattr("breakglass.services.metastore.glance.ALARM_MS", 0)
-    assert glance(tmp_path)[2] == ""
 
 
 @pytest.mark.parametrize("noise", [b"", b"\n", b"[]\n", b'{"at_ms":"x"}\n', b"\xff{\n"])

@@ -162,16 +162,6 @@ def test_a_file_of_ksqldb_is_continued(tmp_path: Path, name: str) -> None:
     assert stored(tmp_path / name) == RECORDS
 
 
-def test_blank_lines_are_passed_over(tmp_path: Path) -> None:
-    """ksqlDB's own reader ends at one with an exception."""
-    lines = [record.line for record in RECORDS[:40]]
-    lines.insert(0, b"\n")
-    lines.insert(20, b" \r\n\n")
-    (tmp_path / NAMED).write_bytes(b"".join(lines) + b"\n")
-    assert back_up(tmp_path, RECORDS) == [Continued(NAMED, 40)]
-    assert stored(tmp_path / NAMED) == RECORDS
-
-
 @pytest.mark.parametrize("left", [1, 20, -2])
 def test_a_torn_tail_is_cut_and_written_again(tmp_path: Path, left: int) -> None:
     back_up(tmp_path, RECORDS[:40])
@@ -327,29 +317,6 @@ def test_what_would_not_become_the_same_metastore_is_refused(
     monkeypatch.setattr(live_backup, "_needless", lambda *_: range(len(records) - 1))
     with pytest.raises(StorageError):
         compact(records)
-
-
-def test_a_query_without_a_plan_stays_with_what_ended_it() -> None:
-    texts = (
-        "CREATE STREAM I (ID INT KEY) WITH (KAFKA_TOPIC='t', FORMAT='JSON');",
-        "CREATE STREAM A AS SELECT * FROM I;",
-        "TERMINATE CSAS_A_1;",
-        "PAUSE ALL;",
-    )
-    keys = ("stream/`I`/create", "stream/`A`/create", "terminate/CSAS_A_1/execute")
-    records = [
-        CommandRecord(number, json.dumps(key).encode(), json.dumps({"statement": text}).encode())
-        for number, (key, text) in enumerate(zip((*keys, "pause/ALL/execute"), texts, strict=True))
-    ]
-    assert compact(records).records == tuple(records)
-
-
-def test_a_file_where_the_folder_is_to_be_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    back_up(tmp_path / "live", Generator(4).records(5))
-    (file,) = (tmp_path / "live").glob("*.bak")
-    source = read_source(file, Skips())
-    with pytest.raises(StorageError):
-        write_compacted(source, compact(source.records), file)
 
 
 def test_a_compaction_that_ends_anywhere_leaves_nothing_or_all_of_it(

@@ -43,16 +43,6 @@ def read(tmp_path: Path) -> Read:
     return reading
 
 
-@pytest.mark.parametrize("key", [ONE, OTHER])
-@pytest.mark.parametrize(("value", "enabled"), [("true", True), ("TRUE", True), ("false", False)])
-def test_either_spelling_decides(read: Read, key: str, value: str, enabled: bool) -> None:
-    settings = read(f"{key}={value}", f"{LOCATION}=/var/backups")
-    assert settings.enabled is enabled
-    assert settings.why == f"{key} is {value.lower()}"
-    assert settings.style is Style.KLIP
-    assert settings.location == Path("/var/backups")
-
-
 def test_a_location_alone_is_on_as_ksqldb_was_shipped_and_what_is_ambiguous_refused(
     read: Read,
 ) -> None:
@@ -101,18 +91,6 @@ def test_services_whose_names_begin_alike_are_kept_apart() -> None:
     assert newest([f"{ab}_5.bak", f"backup_{ab}_5"], a) is None
     assert TOPIC == "_confluent-ksql-default__command_topic"
     assert [service_of(topic) for topic in (TOPIC, "orders")] == ["default_", None]
-
-
-def test_upper_case_services_find_their_files() -> None:
-    """ksqlDB itself does not: it compares a lower-case name (CommandTopicBackupImpl)."""
-    topic = command_topic("PROD")
-    assert newest([f"backup_{topic}_7"], topic) == BackupName(7, Style.SHIPPED, topic)
-
-
-def test_the_newest_is_continued_whatever_its_style() -> None:
-    names = [f"{TOPIC}_100.bak", f"backup_{TOPIC}_99999", f"{TOPIC}_99.bak"]
-    assert str(newest(names, TOPIC)) == f"{TOPIC}_100.bak"
-    assert str(newest([*names, f"backup_{TOPIC}_100001"], TOPIC)) == f"backup_{TOPIC}_100001"
 
 
 @pytest.mark.parametrize("style", list(Style))
@@ -166,39 +144,6 @@ def test_a_servers_file_says_where_what_and_how(tmp_path: Path) -> None:
         "ksql.server.command.producer.sasl.jaas.config, listeners.",
     )
     assert SECRET not in repr((found, settings, found.remarks))
-
-
-@pytest.mark.parametrize(
-    ("lines", "host"),
-    [
-        (["ksql.streams.bootstrap.servers=streams:1"], "streams"),
-        (["bootstrap.servers=plain:1", "ksql.streams.bootstrap.servers=streams:1"], "plain"),
-        (
-            ["ksql.server.command.consumer.bootstrap.servers=own:1", "bootstrap.servers=plain:1"],
-            "own",
-        ),
-    ],
-)
-def test_the_command_topics_own_client_wins(tmp_path: Path, lines: list[str], host: str) -> None:
-    assert connected(read_server(tmp_path, *lines)).bootstrap_servers == (Endpoint(host, 1),)
-
-
-def test_a_prefixed_key_leaves_the_others_of_its_security(tmp_path: Path) -> None:
-    """ksqlDB puts prefixed keys over the plain ones, key by key."""
-    found = read_server(
-        tmp_path,
-        "bootstrap.servers=far:1",
-        "security.protocol=SASL_PLAINTEXT",
-        "sasl.mechanism=PLAIN",
-        f"ksql.server.command.consumer.sasl.jaas.config={JAAS}",
-    )
-    assert connected(found).sasl is not None
-
-
-def test_a_key_that_is_misspelt_is_named_with_the_one_that_is_meant(tmp_path: Path) -> None:
-    found = read_server(tmp_path, "ksql.metastore.backup.locations=/var")
-    assert found.remarks[1].endswith("Is ksql.metastore.backup.location meant?")
-    assert found.settings.location is None
 
 
 @pytest.mark.parametrize("option", ["--config-file", "--server-config", "--config"])

@@ -36,8 +36,7 @@ from breakglass.services.metastore.topic import (
     whole_fetches,
 )
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.pipeline.batches.converting import FetchedBatches
-from breakglass.services.pipeline.batches.reader import BatchReader
+from breakglass.services.pipeline.batches.reader import BatchReader, FetchedBatches
 from tests.kit.clock import Clock
 from tests.kit.deadlines import be_patient
 from tests.kit.fake_broker import Body
@@ -249,13 +248,3 @@ def test_the_consumer_reads_on_where_whole_fetches_end(
 )
 def test_a_log_whose_bounds_nobody_tells_is_left_to_the_consumer(state: TopicState) -> None:
     assert stable_log("t", state) is None
-
-
-def test_a_short_log_or_one_without_numpy_is_left_to_the_consumer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "WORTHWHILE", module.WORTHWHILE + 1)
-        assert list(read(patch, fetched(batch(run(0, 3))))) == []
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "numpy" else name)
-    assert list(read(monkeypatch, fetched(batch(run(0, 3))))) == []

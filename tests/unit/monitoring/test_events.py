@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.errors import ClusterError, Refused, UsageError
-from breakglass.services.incident.incident import Incident
 from breakglass.services.lag import Behind, CaughtUpAgain
-from breakglass.services.model import TopicPartition
 from breakglass.services.monitoring import events
 from breakglass.services.monitoring.events import EventKind, EventReceiver, changes_of, sending
 from breakglass.services.recovery.judgement.assessment import Verdict
@@ -214,28 +212,6 @@ def test_a_secret_needs_an_address_and_a_file_of_the_operators_own(secret: Path)
     secret.chmod(0o644)
     with ExitStack() as opened, pytest.raises(Refused):
         opened.enter_context(sending("serve metrics", ["http://127.0.0.1:9/"], secret, print))
-
-
-def test_the_incident_of_a_cluster_without_receivers_costs_nothing() -> None:
-    class Untouched(Incident):
-        def __getattribute__(self, name: str) -> Any:
-            raise AssertionError(name)
-
-    with sending("serve metrics", [], None, print) as told:
-        told.incident(Untouched.__new__(Untouched))
-
-
-def test_an_event_names_few_of_many_partitions(webhook: Webhook) -> None:
-    rows = tuple(
-        replace(row, state=replace(row.state, partition=TopicPartition("many", number)))
-        for number, row in enumerate(every_verdict().rows[:1] * 2_000)
-    )
-    with sending("serve metrics", [webhook.url], None, print) as told:
-        told.incident(replace(every_verdict(), rows=rows))
-        wait_until(lambda: webhook.got, "the event")
-    offline = webhook.got[0]
-    assert (offline["count"], len(offline["partitions"])) == (2_000, events.MOST_NAMED)
-    assert offline["text"] == "offline: many-0 and 1,999 more partitions"
 
 
 def test_a_watch_tells_once_that_it_cannot_read_and_a_backup_only_what_matters(

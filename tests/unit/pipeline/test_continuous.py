@@ -83,25 +83,6 @@ def test_what_is_new_is_handed_out_once(cluster: FakeCluster, client: ReadClient
     assert found == [{FIRST: (4, 10)}, {SECOND: (10, 13)}]
 
 
-def test_a_batch_has_no_more_of_a_partition_than_a_job(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    with handed_out(client, {FIRST: 0}, most=4) as found:
-        wait_until(lambda: len(found) == 3, "all of it")
-    assert found == [{FIRST: (0, 4)}, {FIRST: (4, 8)}, {FIRST: (8, 10)}]
-
-
-def test_the_stable_end_is_asked_for_of_the_leader_alone(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    with handed_out(client, {FIRST: 0}) as found:
-        wait_until(lambda: found, "the batch")
-    (asked, *_) = [received for received in cluster.brokers[1].received if received.api_key == 2]
-    (topic,) = asked.message.topics
-    assert (asked.message.isolation_level, asked.message.replica_id) == (1, -1)
-    assert [partition.current_leader_epoch for partition in topic.partitions] == [5]
-
-
 def test_a_partition_whose_leader_changes_is_asked_of_the_next_one(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
@@ -128,20 +109,6 @@ def test_a_partition_that_does_not_answer_holds_up_no_other(
         cluster.story.states[FIRST] = led_by(2)
         wait_until(lambda: len(found) == 2, "the partition once it has a leader")
     assert found[1] == {FIRST: (0, 10)}
-
-
-def test_a_stream_that_can_ask_nobody_goes_on_once_somebody_answers(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    states = dict(cluster.story.states)
-    cluster.story.states.clear()
-    with handed_out(client, {FIRST: 0}) as found:
-        broker = cluster.brokers[1]
-        wait_until(lambda: sum(one.api_key == 75 for one in broker.received) > 2, "three looks")
-        assert found == []
-        cluster.story.states.update(states)
-        wait_until(lambda: found, "the batch")
-    assert found == [{FIRST: (0, 10)}]
 
 
 PARTITION = TopicPartition("t", 0)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
@@ -11,15 +10,12 @@ import pytest
 
 from breakglass.services.errors import PipelineError
 from breakglass.services.pipeline.java import (
-    ABANDONED_SECONDS,
     NICENESS,
     OPTIONS,
-    SCRIPTED,
     ClassArchive,
     Gateway,
     Launch,
     class_archive,
-    scripted,
     shim,
 )
 from tests.kit.waiting import wait_until
@@ -73,19 +69,12 @@ def test_the_jvm_is_out_of_the_reach_of_ctrl_c(tmp_path: Path, niceness: int) ->
     gateway.kill()
 
 
-@pytest.mark.parametrize("name", SCRIPTED)
-def test_who_says_how_spark_is_to_be_started_is_heeded(name: str) -> None:
-    assert not scripted({})
-    assert scripted({name: "something"})
-
-
 SAYS_HOW = """\
 #!/bin/sh
 nice
 printf '%s,' "$@"
 cat /proc/self/autogroup 2>/dev/null
 """
-GIVEN = ["--add-modules=jdk.incubator.vector", "-Dsome=a thing", "Main"]
 
 
 @pytest.fixture
@@ -97,16 +86,6 @@ def java(tmp_path: Path) -> Path:
     return shim(real, tmp_path / "home") / "bin" / "java"
 
 
-def run(java: Path, niceness: int | None) -> list[str]:
-    """What Java said, by lines."""
-    given = {} if niceness is None else {NICENESS: str(niceness)}
-    answer = subprocess.run(
-        [str(java), *GIVEN], env=os.environ | given, capture_output=True, text=True, check=True
-    )
-    assert not answer.stderr
-    return answer.stdout.splitlines()
-
-
 def test_s43_no_other_account_can_replace_what_is_run(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -116,21 +95,6 @@ def test_s43_no_other_account_can_replace_what_is_run(tmp_path: Path) -> None:
     made = [tmp_path / "made", *(tmp_path / "made").rglob("*")]
     assert home / "bin" / "java" in made
     assert [path for path in made if path.stat().st_mode & 0o077] == []
-
-
-def test_the_module_that_a_trimmed_runtime_lacks_is_left_out(java: Path) -> None:
-    _, options, *_ = run(java, None)
-    assert options.startswith("-Dsome=a thing,Main,")
-    assert "jdk.incubator.vector" not in options
-
-
-def test_it_runs_behind_the_others_with_all_it_was_given(java: Path) -> None:
-    assert [run(java, niceness)[0] for niceness in (None, 0)] == [str(os.nice(0))] * 2
-    niceness, told = run(java, 7)
-    assert niceness == str(min(19, os.nice(0) + 7))
-    assert told.startswith("-Dsome=a thing,Main,")
-    if (found := Path("/proc/self/autogroup")).exists() and found.read_text().strip():
-        assert told.endswith("nice 7")
 
 
 # Stands for a JVM: it takes an archive that is whole.
@@ -169,30 +133,3 @@ def test_the_second_session_uses_what_the_first_has_left(folder: Path, left: Pat
     (option,) = [option for option in second.options if option.startswith("-XX:SharedArchiveFile=")]
     assert [*folder.iterdir()] == [Path(option.partition("=")[2])]
     assert chosen(folder) == second, "and so does the third"
-
-
-@pytest.mark.parametrize("what", ["it is cut short", "its class path was not noted", "other Spark"])
-def test_an_archive_that_is_not_whole_or_another_sparks_is_not_used(
-    folder: Path, left: Path, what: str
-) -> None:
-    if what == "it is cut short":
-        left.write_text("all the")
-    if what == "its class path was not noted":
-        left.with_name(left.name + ".classpath").unlink()
-    assert chosen(folder, *(["another"] if what == "other Spark" else [])).written is not None
-
-
-def test_what_nobody_writes_to_any_more_is_removed(folder: Path, left: Path) -> None:
-    chosen(folder, "another")
-    assert left.exists()
-    long_ago = left.stat().st_mtime - ABANDONED_SECONDS - 1
-    for file in folder.iterdir():
-        os.utime(file, (long_ago, long_ago))
-    chosen(folder, "another")
-    assert [*folder.iterdir()] == []
-
-
-def test_without_a_cache_spark_starts_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    java = launch(tmp_path, JVM).java
-    assert class_archive(java, (), tmp_path / "file" / "spark") == ClassArchive()

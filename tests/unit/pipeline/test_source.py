@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from breakglass.services.errors import UsageError
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.pipeline.backup import jobs
 from breakglass.services.pipeline.source import (
@@ -13,7 +12,6 @@ from breakglass.services.pipeline.source import (
     UNSEEN_CUT,
     PartitionSource,
     TopicSource,
-    WantedTopics,
     diverged,
     lost_deletions,
     other_log,
@@ -211,32 +209,6 @@ def test_a_whole_copy_loses_no_deletion_unless_it_takes_longer_than_they_are_kep
     assert lost_deletions(held(None), hidden, HOLE, NOW) == LogLook(NOW, 0)
 
 
-@pytest.mark.parametrize(("offsets", "count"), [(200, 1), (100, 2), (70, 3)])
-def test_long_stretches_are_cut_into_jobs(offsets: int, count: int) -> None:
-    done = list(jobs([stretch(None, source())], offsets))
-    assert len(done) == count
-    assert done[0][0].start == 0
-    assert done[-1][-1].end == 200
-
-
 def test_a_gap_is_told_with_the_first_job_alone() -> None:
     done = list(jobs([stretch(held(60), source(start=90))], 20))
     assert [bool(job[0].lost) for job in done] == [True, *([False] * (len(done) - 1))]
-
-
-def test_topics_are_chosen_by_name_and_by_pattern() -> None:
-    existing = ["orders", "orders-2", "payments", "__consumer_offsets"]
-    assert WantedTopics(("payments",), "orders.*").choose(existing) == [
-        "orders",
-        "orders-2",
-        "payments",
-    ]
-    assert WantedTopics(pattern=".*").choose(existing) == ["orders", "orders-2", "payments"]
-    assert WantedTopics(("__consumer_offsets",)).choose(existing) == ["__consumer_offsets"]
-
-
-def test_a_topic_that_is_missing_and_a_broken_pattern_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="no topic nowhere"):
-        WantedTopics(("nowhere",)).choose(["orders"])
-    with pytest.raises(UsageError, match="--topics-regex"):
-        WantedTopics(pattern="(").choose(["orders"])

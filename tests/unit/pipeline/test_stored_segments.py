@@ -1,6 +1,5 @@
 """Backups in a store, read in ranges by tasks, and compared with what a topic holds."""
 
-import pickle
 import resource
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
@@ -12,7 +11,7 @@ import pytest
 
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, UsageError
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from breakglass.services.pipeline.restore.planned import partition_plan
+from breakglass.services.pipeline.restore.options import partition_plan
 from breakglass.services.pipeline.stored_segments import (
     StoredSegment,
     runs_between,
@@ -27,16 +26,13 @@ from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.topic_backup import segment_bytes
 from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.assembler import Assembler, TopicAssembler, assembling
-from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.catalog import held_topics, read_status
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, read_whole
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from breakglass.services.topic_backup.notes import note_verified
 from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
-from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import encode
-from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store import store as store_module
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import Store
@@ -136,21 +132,6 @@ def test_b18_few_files_are_open_however_many_segments_a_backup_has(tmp_path: Pat
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_records_are_read_by_range(
-    store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    back_up(store, form, 0, 40)
-    sent = pickle.loads(pickle.dumps(stored(store)))  # noqa: S301 - as to a worker
-    assert [int(offset) for one in runs_between(sent, 2, 4) for offset in one.offsets] == [2, 3]
-    monkeypatch.setattr("breakglass.services.pipeline.stored_segments.RUN_BYTES", 90)
-    monkeypatch.setattr("breakglass.services.pipeline.stored_segments.RUN_RECORDS", 5)
-    runs = list(runs_between(stored(store), 3, 38))
-    assert max(len(run.offsets) for run in runs) == 2
-    assert [int(offset) for run in runs for offset in run.offsets] == list(range(3, 38))
-    content = b"".join(run.data.tobytes() for run in runs)
-    assert content == b"".join(map(encode, run(3, 38)))
-
-
 def values(folder: Folder, held: PartitionSummary, start: int) -> Iterator[bytes]:
     reader = PartitionReader(folder, 0, held)
     yield from (found.record.value or b"" for found in reader.found(start))
@@ -236,20 +217,6 @@ def test_b19_no_run_removes_the_files_of_a_manifest_that_is_gone(
     assert (status.damaged, verify_files(folder).whole) == (True, False)
 
 
-def test_frequent_runs_leave_few_segments(store: Store, form: StoredForm) -> None:
-    for number in range(24):
-        folder = store.folder("orders", form)
-        with assembling(folder, ORDERS, 2**20) as assembler:
-            add(assembler, number, number + 1)
-            manifest = assembler.commit()
-    assert [segment.count for segment in manifest.partitions[0].segments] == [16, 8]
-    assert offsets(store) == list(range(24))
-    assert offsets(store, 5, 20) == list(range(5, 20))
-    found = verify_files(store.folder("orders"))
-    assert (found.records, found.damages) == (24, [])
-    assert len([name for name in store.names("orders") if "_records" in name]) < 60
-
-
 def test_what_is_damaged_is_not_joined(store: Store, form: StoredForm) -> None:
     folder = store.folder("orders", form)
     with assembling(folder, ORDERS, 2**20) as assembler:
@@ -273,18 +240,6 @@ def test_of_two_runs_that_race_one_commits(store: Store, form: StoredForm) -> No
         one.commit()
     assert offsets(store) == list(range(9))
     assert verify_files(store.folder("orders")).whole
-
-
-def test_old_segments_are_pruned(store: Store, form: StoredForm) -> None:
-    back_up(store, form, 0, 40)
-    folder = store.folder("orders")
-    gone = prune(folder, PruneLimits(keep_bytes=900))
-    assert gone
-    assert not any(records_name(prunable.prefix) in folder.names() for prunable in gone)
-    first = offsets(store)[0]
-    assert first > 0
-    assert offsets(store) == list(range(first, 40))
-    assert verify_files(folder).whole
 
 
 def record(offset: int, value: bytes = b"v") -> Record:
@@ -325,13 +280,3 @@ def test_each_kind_of_difference_has_its_offsets(tmp_path: Path) -> None:
         assert not ContentVerified("t", "t", compacted=False, partitions=differing).identical
         compacted = ContentVerified("t", "t", compacted=True, partitions=differing)
         assert compacted.identical is (kind == "missing")
-
-
-def test_an_index_that_lies_is_made_anew(tmp_path: Path) -> None:
-    records = [record(offset) for offset in range(20)]
-    held = assembled(tmp_path, *records, limit=300)
-    index = LocalFolder(tmp_path / "t").path / f"{held[0].prefix}_index"
-    content = bytearray(index.read_bytes())
-    content[1 + 24 + 8 : 1 + 24 + 16] = (999).to_bytes(8, "big")
-    index.write_bytes(content)
-    assert compared(held, chunk_of(records)).equal == 20

@@ -143,12 +143,6 @@ def test_q05_an_epoch_at_which_nothing_was_written_ranks_nothing_but_was_used(di
     assert [(one.copy, one.log) for one in found.old_epochs] == [(2, 3)]
 
 
-def test_a_replica_that_is_not_in_the_isr_may_be_short(disks: Disks) -> None:
-    disks.replica(1, 0, 5)
-    disks.replica(2, 0, 8, committed=8)
-    assert disks.against(state(2)).short_members == ()
-
-
 @pytest.mark.parametrize(("next_id", "reused"), [(0, True), (7, True), (8, False)])
 def test_q05_an_id_in_a_snapshot_at_or_above_the_next_is_given_out_twice(
     next_id: int, reused: bool, disks: Disks
@@ -374,8 +368,3 @@ def test_q11_no_replica_of_the_new_isr_ends_before_one_that_might_have_led(
         )
     assert after.leader_epoch >= newest
     assert after.leader_epoch > newest or not mending.partitions
-
-
-@pytest.mark.parametrize("broker", [1, 2, 3])
-def test_q11_one_log_alone_is_enough(broker: int) -> None:
-    assert isr_of(mended(on(broker, 4, topic=("ledger", LEDGER)))) == (broker,)

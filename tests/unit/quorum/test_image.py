@@ -189,28 +189,6 @@ def test_an_aborted_transaction_and_an_open_one_change_nothing(tmp_path: Path) -
     assert len(words(tmp_path, begin, setting("a", "1"), end)) == 1
 
 
-def test_a_copy_that_ends_in_a_transaction_lacks_it(tmp_path: Path) -> None:
-    log = small_log()
-    log.add(record("BeginTransactionRecord"))
-    log.add(setting("a", "1"))
-    inside = log.offset
-    log.add(record("EndTransactionRecord"))
-    image = replay([read(log, tmp_path)], inside)
-    assert len(list(image.changes(inside))) == 1
-
-
-def test_the_state_before_an_offset_is_that_of_a_log_that_ends_there(tmp_path: Path) -> None:
-    log = small_log()
-    log.add(setting("a", "1"))
-    middle = log.fork()
-    log.add(record("RemoveTopicRecord", topic_id=ORDERS))
-    log.add(*topic("ledger", LEDGER, (3,)))
-    image = replay([read(log, tmp_path)], middle.offset)
-    shorter = replay([read(middle, tmp_path, 102)], middle.offset)
-    assert image.before(middle.offset) == shorter.values
-    assert image.before(log.offset) == image.values
-
-
 def test_a_log_that_begins_too_late_is_completed_by_another_copy(tmp_path: Path) -> None:
     log = small_log()
     since = log.offset

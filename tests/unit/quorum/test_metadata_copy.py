@@ -14,16 +14,7 @@ from hypothesis import strategies as st
 from breakglass.services.model import Unknown
 from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet, read_copy
 from breakglass.services.record_batches import BATCH_HEADER
-from tests.kit.metadata_log import (
-    MetadataLog,
-    batch,
-    control,
-    crc32c,
-    noop,
-    record,
-    topic,
-    voters,
-)
+from tests.kit.metadata_log import MetadataLog, batch, control, crc32c, noop, topic, voters
 from tests.unit.quorum.clusters import ORDERS, small_log
 
 
@@ -34,17 +25,6 @@ def read(log: MetadataLog, folder: Path) -> MetadataCopy:
 def test_the_kits_crc_is_that_of_the_library() -> None:
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(b"123456789") == google_crc32c.value(b"123456789")
-
-
-def test_a_copy_says_whose_it_is_and_where_it_begins_and_ends(tmp_path: Path) -> None:
-    log = small_log()
-    log.epoch = 3
-    log.add(noop())
-    copy = read(log, tmp_path)
-    assert (copy.node, copy.quorum_epoch, copy.running) == (101, 1, False)
-    assert (copy.log_start, copy.end) == (0, LogPosition(3, log.offset))
-    assert copy.voters == VoterSet(False, (101, 102))
-    assert copy.damage == ()
 
 
 def test_the_log_ends_where_its_newest_snapshot_does_if_no_batch_follows(tmp_path: Path) -> None:
@@ -219,9 +199,3 @@ def test_q08_deep_json_is_damage_of_its_file_alone(tmp_path: Path) -> None:
     (folder / "quorum-state").write_text("[" * 200_000)
     (damage,) = read_copy(folder).damage
     assert damage.file == "quorum-state"
-
-
-def test_a_record_that_nobody_knows_does_not_end_the_log(tmp_path: Path) -> None:
-    log = small_log()
-    log.add((None, b"\x01\x7f\x03"), record("NoOpRecord"))
-    assert read(log, tmp_path).damage == ()

@@ -15,12 +15,10 @@ from breakglass.services.recovery.group_standing import (
     cuts_in,
     doubts,
     moves_past_end,
-    planned_groups,
     without_epochs,
 )
 from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.plans import SAFE
-from tests.unit.recovery.replicas import log, offline
 
 ORDERS = TopicPartition("orders", 0)
 OFFSETS = TopicPartition("__consumer_offsets", 3)
@@ -151,16 +149,6 @@ def test_an_election_of_the_offsets_topic_that_lost_records_is_named() -> None:
     (doubt,) = doubts(nothing, {}, [replace(CUT, partition=OFFSETS)])
     assert str(OFFSETS) in doubt
     assert not list(doubts(nothing, {}, [replace(CUT, partition=OFFSETS, lossless=True)]))
-
-
-def test_a_plan_lists_groups_past_the_end_and_whether_all_were_known() -> None:
-    evidence = replace(offline(log(1, (0, 80))), group_offsets={"billing": 100, "audit": 80})
-    listed = {"groups_past_end": {"billing": 100}, "all_groups": True}
-    assert planned_groups(evidence, 80) == listed
-    unread = replace(evidence, groups_unread=("groups of b2",))
-    assert planned_groups(unread, 80) == {**listed, "all_groups": False}
-    nothing = replace(evidence, group_offsets=Unknown("nobody answers"))
-    assert planned_groups(nothing, 80) == {"groups_past_end": {}, "all_groups": False}
 
 
 def test_r37_groups_without_epochs_are_named() -> None:

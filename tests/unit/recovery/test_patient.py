@@ -136,12 +136,3 @@ def test_a_stop_ends_the_wait_and_gives_nobody_up(waiting: Waiting) -> None:
     waiting.acts = [lambda: setattr(waiting, "stopped", True)]
     (only,) = waiting.looks()
     assert only.waiting == {ORDERS}
-
-
-def test_where_nothing_waits_nothing_is_waited_for(waiting: Waiting) -> None:
-    del waiting.cluster.story.states[ORDERS]
-    began = waiting.clock.now
-    (only,) = waiting.looks()
-    assert not only.waiting
-    assert not only.brokers
-    assert waiting.clock.now == began

@@ -471,11 +471,3 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Size, Size]:
 def test_twice_the_partitions_are_twice_the_work(sizes: tuple[Size, Size], step: str) -> None:
     few, many = (calls_of(partial(STEPS[step], size)) for size in sizes)
     assert 0 < many <= LINEAR * few, f"{step}: {few:,} calls for {FEW}, {many:,} for {MANY}"
-
-
-def test_the_large_cluster_has_every_verdict_and_every_broker_down_holds_some() -> None:
-    evidence, circumstances = _assembled(generated(1_000, 1_000)), HEALTHY
-    summary = summarize([assess(each, circumstances) for each in evidence])
-    assert set(summary.counts) == {"WAIT", "FORK", "LOSS", "SAFE"}
-    assert len(forecast_of(tuple(judged_rows(evidence, circumstances, 0))).restores) > 50
-    assert len({each.replicas[0].log_end for each in evidence}) > 100

@@ -10,7 +10,7 @@ import pytest
 from breakglass.services.guard.act import HELD, SUCCEEDED, TargetResult
 from breakglass.services.guard.consent import Price
 from breakglass.services.guard.journal import Journal, read
-from breakglass.services.guard.steps import FORGET_LEADERS, HOLD_ELECTIONS, PUT_SETTING_BACK
+from breakglass.services.guard.steps import FORGET_LEADERS, FREEZE_ELECTIONS, PUT_SETTING_BACK
 from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.model import ReplicaLog, Role, TopicPartition, Unknown
 from breakglass.services.recovery.acts.topic_settings import phrases
@@ -55,12 +55,7 @@ def left(journal: Journal) -> tuple[SettingChange, ...]:
     return owed(read(journal.path))
 
 
-def test_what_was_announced_may_have_been_written(journal: Journal) -> None:
-    request(journal, HOLD_ELECTIONS, FEED, NEWS)
-    assert left(journal) == (FEED, NEWS)
-
-
-@pytest.mark.parametrize("step", [HOLD_ELECTIONS, FORGET_LEADERS])
+@pytest.mark.parametrize("step", [FREEZE_ELECTIONS, FORGET_LEADERS])
 def test_what_failed_was_not_written_and_what_is_unknown_may_have_been(
     journal: Journal, step: str
 ) -> None:
@@ -70,7 +65,7 @@ def test_what_failed_was_not_written_and_what_is_unknown_may_have_been(
 
 
 def test_only_what_was_put_back_is_settled(journal: Journal) -> None:
-    outcome(journal, request(journal, HOLD_ELECTIONS, FEED, NEWS), feed="done", news="done")
+    outcome(journal, request(journal, FREEZE_ELECTIONS, FEED, NEWS), feed="done", news="done")
     journal.finish(HELD)
     assert left(journal) == (FEED, NEWS)
     back = request(journal, PUT_SETTING_BACK, FEED, NEWS)
@@ -80,7 +75,7 @@ def test_only_what_was_put_back_is_settled(journal: Journal) -> None:
 
 
 def test_a_journal_that_succeeded_has_nothing_left_of_its_own(journal: Journal) -> None:
-    outcome(journal, request(journal, HOLD_ELECTIONS, FEED), feed="done")
+    outcome(journal, request(journal, FREEZE_ELECTIONS, FEED), feed="done")
     journal.finish(SUCCEEDED)
     assert left(journal) == ()
     assert owing_journals(CLUSTER, journal.path.parents[2]) == []
@@ -97,7 +92,7 @@ def test_a_journal_that_succeeded_has_nothing_left_of_its_own(journal: Journal) 
     ],
 )
 def test_what_a_foreign_hand_wrote_is_not_put_back(journal: Journal, entry: Any) -> None:
-    journal.request(HOLD_ELECTIONS, {TopicPartition("feed", 0): {}}, settings=[entry])
+    journal.request(FREEZE_ELECTIONS, {TopicPartition("feed", 0): {}}, settings=[entry])
     assert left(journal) == ()
 
 

@@ -1,6 +1,5 @@
 """Taking up a journal after a crash at any point: finished or undone, or named what is left."""
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.consent import Price
-from breakglass.services.guard.journal import Journal, JournalView, read
+from breakglass.services.guard.journal import Journal, JournalView
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.run import Recovery, Rescue
@@ -32,11 +31,11 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
 )
 from breakglass.services.recovery.group_standing import cuts_in
+from breakglass.services.recovery.ledger.copies import not_sent_in
 from breakglass.services.recovery.remembered.recollection import abandonments_in, elections_in
 from breakglass.services.recovery.rescue.rescue import SAVED
 from breakglass.services.recovery.unfinished import (
     JournalSurvey,
-    Remains,
     Resume,
     consented,
     ended_as,
@@ -221,21 +220,33 @@ def test_r37_killed_at_any_step_it_ends_in_the_planned_state_and_the_journal_nam
     journal = bench.written()
     assert sorted(cut.partition for cut in cuts_in(journal)) == partitions
     assert sorted(one.partition for one in abandonments_in(journal)) == partitions
-    assert sorted(partition for _, partition, _ in elections_in(journal)) == partitions
+    assert sorted(partition for (_, partition, _), _ in elections_in(journal)) == partitions
 
 
-def test_killed_before_the_first_step_all_of_it_is_done(bench: Bench) -> None:
-    plan(bench, bench.offline(count=3))
-    assert results(finished(bench)) == [ELECTED] * 3
-    assert bench.controller.partitions == [1, 1, 1, 2, 2, 2]
+@pytest.mark.parametrize("leader", [1, 2], ids=["the designee", "another replica"])
+def test_a_leader_that_another_client_elected_meanwhile_is_in_the_journal(
+    bench: Bench, leader: int
+) -> None:
+    (target,) = bench.offline()
+    plan(bench, [target])
+    lead(bench, target, leader, assignment=ORIGINAL)
+    finished(bench)
+    noted = not_sent_in(bench.written())[target.partition]
+    assert (noted["result"], noted["leader"]) in {("already online", leader), ("elected", leader)}
 
 
-def test_killed_before_the_plan_nothing_is_left(bench: Bench) -> None:
-    bench.offline()
-    with resumed(bench) as journal:
-        assert journal.survey.remains == Remains()
-        assert journal.finish() == []
-    assert bench.controller.steps == []
+def test_a_designee_that_another_leader_has_cut_meanwhile_is_not_called_elected(
+    bench: Bench,
+) -> None:
+    (target,) = targets = bench.offline()
+    killed(bench, targets, "elect", announced=False)
+    lead(bench, target, 1, assignment=WRITTEN)
+    bench.cluster.hold(1, target.partition, (0, 0))
+    (outcome,) = finished(bench)
+    assert outcome.result is RecoveryResult.ELECTED_ANOTHER
+    assert f"its log ends at 0, and ended at {target.log_end}" in outcome.reason
+    assert bench.assignment(target) == ORIGINAL, "its order stays as it was written"
+    assert ended(bench)[0] != "succeeded"
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -249,31 +260,6 @@ def test_killed_twice_it_ends_all_the_same(bench: Bench, step: str) -> None:
             list(resume.finish())
     assert all(one.succeeded for one in finished(bench))
     assert_led_in_its_order(bench, targets)
-
-
-def test_once_finished_nothing_is_left(bench: Bench) -> None:
-    killed(bench, bench.offline(count=2), "elect")
-    finished(bench)
-    sent = len(bench.controller.steps)
-    assert results(finished(bench)) == [RecoveryResult.ALREADY_ONLINE] * 2
-    assert len(bench.controller.steps) == sent
-
-
-def test_a_colleagues_journal_will_do(bench: Bench, tmp_path: Path) -> None:
-    killed(bench, bench.offline(), "reorder", announced=False)
-    theirs = tmp_path / "from-a-colleague.jsonl"
-    shutil.copyfile(bench.journal.path, theirs)
-    assert results(finished(bench, theirs)) == [ELECTED]
-    assert (read(theirs).result, bench.written().result) == ("succeeded", None)
-
-
-def test_a_native_election_is_finished_as_one(bench: Bench) -> None:
-    FakeController(bench.cluster, designates=True)
-    bench.choose_route = native_route
-    (target,) = bench.offline()
-    killed(bench, [target], "designate")
-    assert results(finished(bench)) == [ELECTED]
-    assert bench.assignment(target) == ORIGINAL
 
 
 def test_r13_an_order_written_before_is_put_back_whichever_way_it_is_finished(bench: Bench) -> None:
@@ -442,12 +428,6 @@ def test_what_was_reordered_and_not_elected_gets_its_order_back(bench: Bench) ->
     assert ended(bench) == ("undone", ())
     assert results(finished(bench)) == [ELECTED] * 2, "it can still be finished"
     assert_led_in_its_order(bench, targets)
-
-
-def test_what_was_announced_and_not_sent_needs_nothing(bench: Bench) -> None:
-    killed(bench, bench.offline(), "reorder")
-    assert results(undone(bench)) == [RecoveryResult.UNDONE]
-    assert bench.controller.steps == []
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,6 @@ def variables(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "environ",
-    ["", "LANG=en_US.UTF-8", "LANG=de_DE.utf8", "LC_CTYPE=UTF-8", "LANG=C LC_ALL=en_US.UTF-8"],
-)
-def test_unicode_is_drawn_unless_something_else_is_said(environ: str) -> None:
-    assert not Terminal.detect(variables(environ)).ascii_only
-
-
-@pytest.mark.parametrize(
-    "environ",
     [
         *("LANG=C", "LANG=POSIX", "LANG=en_US.ISO-8859-1", "LANG=C LC_CTYPE=C.UTF-8"),
         *(f"LANG=en_US.UTF-8 {more}" for more in ("LC_ALL=C", "LC_CTYPE=C", "TERM=linux")),
@@ -52,13 +44,3 @@ def test_unicode_is_drawn_unless_something_else_is_said(environ: str) -> None:
 )
 def test_ascii_is_drawn_where_nothing_else_can_be(environ: str) -> None:
     assert Terminal.detect(variables(environ)).ascii_only
-
-
-@pytest.mark.parametrize("name", ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"])
-def test_the_mouse_is_left_to_the_terminal_over_ssh_unless_asked_for(name: str) -> None:
-    over_ssh, here = {name: "10.0.0.1 22", "LANG": "C"}, Terminal.detect({})
-    there = Terminal.detect(over_ssh)
-    assert (there.remote, there.mouse, here.remote, here.mouse) == (True, False, False, True)
-    asked = Terminal.detect(over_ssh, ascii_only=False, mouse=True)
-    assert (asked.ascii_only, asked.mouse) == (False, True)
-    assert Terminal.detect({}, ascii_only=True, mouse=False).ascii_only

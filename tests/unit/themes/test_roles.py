@@ -1,22 +1,17 @@
 """Roles: what a theme writes of them is what is painted, by CSS and by hand."""
 
 import pytest
-from rich.style import Style
 from textual.app import App, ComposeResult
-from textual.theme import Theme
 from textual.widgets import Static
 
-from breakglass.themes.palettes import PALETTES, with_roles
+from breakglass.themes.palettes import PALETTES
 from breakglass.themes.roles import (
     Role,
     RoleStyle,
     StyleSyntaxError,
     role_style,
-    theme_role_style,
     theme_role_variables,
 )
-
-BARE = Theme(name="bare", primary="#123456")
 
 
 class Painted(App[None]):
@@ -39,11 +34,6 @@ class Painted(App[None]):
             self.register_theme(theme)
 
 
-def test_a_style_is_read_in_any_order_and_kept_in_one() -> None:
-    expected = RoleStyle("#ff0000", "ansi_black", ("bold", "underline"))
-    assert RoleStyle.parse("underline #ff0000 bold on ansi_black") == expected
-
-
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -55,13 +45,6 @@ def test_a_style_is_read_in_any_order_and_kept_in_one() -> None:
 def test_a_style_that_cannot_be_read_names_the_word(text: str, word: str) -> None:
     with pytest.raises(StyleSyntaxError, match=word):
         RoleStyle.parse(text)
-
-
-def test_a_role_has_a_look_in_any_theme_and_leaves_open_what_it_does_not_say() -> None:
-    assert [role for role in Role if theme_role_style(BARE, role) == Style()] == []
-    theme = with_roles(BARE, {Role.LOST: "bold", Role.CURSOR: "on #222222"})
-    assert theme_role_style(theme, "lost") == Style(bold=True)
-    assert theme_role_style(theme, Role.CURSOR) == Style(bgcolor="#222222")
 
 
 async def test_a_theme_paints_every_role_the_same_by_css_and_by_hand() -> None:

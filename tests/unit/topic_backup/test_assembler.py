@@ -27,7 +27,6 @@ from breakglass.services.topic_backup.part import (
     SegmentPart,
     part_names,
 )
-from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_index import (
     IndexedRecord,
@@ -35,7 +34,7 @@ from breakglass.services.topic_backup.segment_index import (
     read_partition_index,
 )
 from breakglass.services.topic_backup.store.store import LocalStore
-from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
+from breakglass.services.topic_backup.summary import EpochStart
 from breakglass.services.topic_backup.verification import is_older, verify_files
 from tests.unit.topic_backup.backups import offsets
 
@@ -89,21 +88,6 @@ def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
         assert not again.changed
 
 
-def test_small_runs_leave_one_segment(tmp_path: Path) -> None:
-    for start, end in ((0, 4), (4, 6), (6, 7)):
-        with TopicAssembler(tmp_path, ORDERS) as assembler:
-            gap = Missing((Gap(start, start, GapReason.CONTROL),), {"control": 1})
-            add(assembler, start, end, gap)
-            assembler.commit()
-    (segment,) = assembler.partition(0).segments
-    assert (segment.count, segment.first_offset, segment.last_offset) == (7, 0, 6)
-    assert segment.missing == {"control": 3}
-    assert verify_files(LocalFolder(tmp_path)).whole
-    assert [one.offset for one in PartitionReader(LocalFolder(tmp_path), 0, None).records()] == [
-        *range(7)
-    ]
-
-
 def test_b29_a_run_vouches_for_no_damage_that_it_writes_behind(tmp_path: Path) -> None:
     with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
         add(assembler, 0, 10)
@@ -133,14 +117,6 @@ def test_a_commit_over_a_lost_manifest_is_not_older_than_what_was_verified(tmp_p
         assembler.partition(0)
         assembler.commit()
     assert not is_older(assembler.folder, assembler.committed)
-
-
-def test_a_segment_does_not_grow_past_the_limit_by_runs(tmp_path: Path) -> None:
-    for start, end in ((0, 4), (4, 6)):
-        with TopicAssembler(tmp_path, ORDERS, max_segment_bytes=200) as assembler:
-            add(assembler, start, end)
-            assembler.commit()
-    assert [segment.start_offset for segment in assembler.partition(0).segments] == [0, 4]
 
 
 def test_what_was_put_in_place_and_not_committed_is_taken_back(tmp_path: Path) -> None:
@@ -202,18 +178,6 @@ def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path:
     assert offsets(LocalFolder(tmp_path)) == list(range(7))
     assert verify_files(LocalFolder(tmp_path)).as_committed
     assert [(one.start, one.end) for one in last.partition(0).unproved] == [(4, 7)]
-
-
-def test_gaps_without_records_are_kept_with_the_last_segment(tmp_path: Path) -> None:
-    gap = Missing((Gap(0, 3, GapReason.CONTROL),), {"control": 3})
-    with TopicAssembler(tmp_path, ORDERS) as assembler:
-        assembler.add([Addition(0, [], gap, 3)])
-        assembler.commit()
-        add(assembler, 3, 5)
-        (segment,) = assembler.commit().partitions[0].segments
-    assert segment.missing == {"control": 3}
-    assert segment.start_offset == 0
-    assert offsets(LocalFolder(tmp_path)) == [3, 4]
 
 
 def test_a_folder_of_another_topic_is_refused(tmp_path: Path) -> None:

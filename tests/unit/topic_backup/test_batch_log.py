@@ -65,26 +65,6 @@ def test_markers_and_holes_are_told_with_their_reason(tmp_path: Path) -> None:
     assert segment.epochs == (EpochStart(4, 100), EpochStart(6, 106))
 
 
-def test_transactions_can_be_told_apart_afterwards(tmp_path: Path) -> None:
-    held = states(rescue(tmp_path, TAIL))
-    assert [(state.base_offset, state.last_offset) for state in held] == [
-        (100, 102), (103, 104), (105, 105), (106, 109), (110, 110)
-    ]  # fmt: skip
-    assert [state.transactional for state in held] == [False, True, True, False, True]
-    assert [state.marker for state in held] == [None, None, "abort", None, "commit"]
-    assert [state.producer_id for state in held] == [-1, 70, 70, -1, 71]
-    assert [state.leader_epoch for state in held] == [4, 4, 5, 6, 6]
-    assert (held[1].producer_epoch, held[1].base_sequence) == (2, 11)
-    assert held[2].coordinator_epoch == 3
-
-
-def test_batches_that_come_again_change_nothing(tmp_path: Path) -> None:
-    topic = rescue(tmp_path, TAIL)
-    before = partition_of(topic)
-    rescue(tmp_path, TAIL)
-    assert partition_of(topic) == before
-
-
 @pytest.mark.parametrize("kept", range(len(TAIL)))
 def test_a_writer_that_was_killed_is_followed_by_one_that_finishes(
     tmp_path: Path, kept: int

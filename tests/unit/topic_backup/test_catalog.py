@@ -54,14 +54,6 @@ def test_b27_a_point_before_the_newest_generation_is_never_restored_from_it(
         chosen_generation([OLD, newest], 3)
 
 
-def test_the_generation_that_had_begun_at_the_time_is_advised() -> None:
-    third = generation(3, 500, 450, 600, 10)
-    with pytest.raises(Refused, match="--generation 2, or --generation 3"):
-        chosen_generation([OLD, NEW, third], until_ms=350)
-    with pytest.raises(Refused, match="--generation 1, or --generation 3"):
-        chosen_generation([OLD, NEW, third], until_ms=250)
-
-
 def test_b27_a_restore_that_its_limits_leave_nothing_of_says_so(tmp_path: Path) -> None:
     back_up(tmp_path, run(0, 20))
     later = replace(ORDERS, topic="orders~2", origin={BEGUN: "1700000000100"})

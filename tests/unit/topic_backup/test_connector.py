@@ -69,11 +69,6 @@ def test_every_key_of_a_file_is_taken_or_named(tmp_path: Path) -> None:
         assert keys(read(tmp_path, f"connector.class={name}\nsnapshot=true")) == []
 
 
-def test_a_comment_of_a_command_config_that_the_script_prefixed_is_named(tmp_path: Path) -> None:
-    """backup-standalone.sh puts ``cluster.`` before every line, comments and empty ones too."""
-    assert keys(read(tmp_path, "cluster.# TLS\ncluster.\n")) == ["cluster.#", "cluster."]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -90,14 +85,6 @@ def test_a_comment_of_a_command_config_that_the_script_prefixed_is_named(tmp_pat
 def test_what_would_do_another_thing_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadConnectionSettings):
         read(tmp_path, text)
-
-
-def test_variables_of_keys_without_effect_need_no_value(tmp_path: Path) -> None:
-    found = read(tmp_path, "producer.override.client.id=${env:ABSENT}\ncluster.a=${env:ABSENT}")
-    assert keys(found) == ["producer.override.client.id", "cluster.a"]
-    assert read(tmp_path, "target.dir=${env:PLACE}").store == "/from/env"
-    with pytest.raises(BadConnectionSettings, match="has no value"):
-        read(tmp_path, "target.dir=${env:ABSENT}")
 
 
 def secure(folder: Path) -> Path:
@@ -120,18 +107,3 @@ def test_the_clients_settings_connect_and_are_never_printed(tmp_path: Path) -> N
     assert "chmod 600" in settings.notes[0]
     assert len(found.remarks) == 3
     assert SECRET not in repr((found, client, settings, found.remarks))
-
-
-def test_options_win_over_the_file(tmp_path: Path) -> None:
-    _, client = read_connector(secure(tmp_path), ConnectorKind.SINK)
-    near = ConnectionOptions(bootstrap_server="near:1")
-    settings = connection_settings(near, {}, client_file=client)
-    assert settings.bootstrap_servers == (Endpoint("near", 1),)
-    assert settings.sasl is not None
-
-    plain = tmp_path / "client.properties"
-    plain.write_text("bootstrap.servers=third:1\n")
-    other = ConnectionOptions(command_config=str(plain))
-    settings = connection_settings(other, {}, client_file=client)
-    assert settings.bootstrap_servers == (Endpoint("third", 1),)
-    assert settings.sasl is None

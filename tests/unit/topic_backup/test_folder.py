@@ -15,15 +15,6 @@ def folder(tmp_path: Path) -> LocalFolder:
     return LocalFolder.create(tmp_path / "backup" / "topic")
 
 
-def test_a_file_is_written_on_from_where_it_is_told(folder: LocalFolder) -> None:
-    for at, content in ((0, b"0123456789"), (4, b"ab")):
-        file = folder.append("f", at)
-        file.write(content)
-        file.sync()
-        file.close()
-    assert (folder.path / "f").read_bytes() == b"0123ab"
-
-
 def test_an_fsync_that_failed_is_never_believed_again(
     folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,14 +9,13 @@ from breakglass.services.errors import BreakglassError, MalformedInput
 from breakglass.services.pipeline.restore.groups import groups_of, lacking
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import assembling
-from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.catalog import HeldTopic, topic_status
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import read_held
 from breakglass.services.topic_backup.group_history import read_offsets
 from breakglass.services.topic_backup.layout import consumer_offsets_name
 from breakglass.services.topic_backup.manifest import write_manifest
 from breakglass.services.topic_backup.mending import mend
-from breakglass.services.topic_backup.status import topic_status
 from breakglass.services.topic_backup.store.blobs import LocalBlobs
 from breakglass.services.topic_backup.store.store import RunsFolder, open_store
 from breakglass.services.topic_backup.verification import verify_files

@@ -6,7 +6,7 @@ import pytest
 
 from breakglass.services.errors import MalformedInput
 from breakglass.services.pipeline.backup import said
-from breakglass.services.pipeline.report import BackupReport, TopicReport
+from breakglass.services.pipeline.backup_context import BackupReport, TopicReport
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.notes import UNSAID, Unsaid, note_unsaid, read_unsaid
 from breakglass.services.topic_backup.store.store import LocalStore

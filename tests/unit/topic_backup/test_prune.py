@@ -21,8 +21,6 @@ from breakglass.services.topic_backup.notes import note_verified
 from breakglass.services.topic_backup.prune import PruneLimits, prunable, prune
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.segment_index import read_partition_index
-from breakglass.services.topic_backup.status import read_status
-from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.waiting import wait_until
@@ -34,7 +32,7 @@ from tests.unit.topic_backup.backups import (
     offsets,
     overwrite,
 )
-from tests.unit.topic_backup.golden import GOLDEN, WHOLE, GoldenPartition, partitions
+from tests.unit.topic_backup.golden import GOLDEN
 from tests.unit.topic_backup.shapes import run
 
 SEGMENT_BYTES = 87
@@ -79,19 +77,6 @@ def test_what_stays_is_whole_and_goes_on(folder: LocalFolder) -> None:
     assert prune(folder, PruneLimits(keep_bytes=0)) == ()
 
 
-def test_a_backup_without_a_manifest_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no manifest"):
-        prunable(LocalFolder.create(tmp_path / "t"), PruneLimits(keep_bytes=0))
-
-
-def test_the_status_counts_what_is_there(folder: LocalFolder) -> None:
-    (topic,) = read_status(LocalStore(folder.path.parent))
-    (partition,) = topic.partitions
-    assert (partition.first_offset, partition.last_offset, partition.next_offset) == (0, 9, 10)
-    assert (partition.records, partition.segments, partition.damage) == (10, 5, ())
-    assert (topic.generation, topic.commit, topic.verified_now) == (1, 1, False)
-
-
 def found(folder: Path) -> dict[int, FoundPartition]:
     held = LocalFolder(folder)
     return {part.partition: part for part in found_files(held, held.names()).partitions}
@@ -104,33 +89,6 @@ def rotated(tmp_path: Path) -> LocalFolder:
     return LocalFolder(tmp_path / "rotation")
 
 
-def offsets_of(folder: LocalFolder, number: int) -> list[int]:
-    """The offsets of the records that the folder gives back."""
-    reader = PartitionReader(folder, number, None)
-    read = [record.offset for record in reader.records()]
-    assert not reader.left_out
-    return read
-
-
-@pytest.mark.parametrize("golden", partitions(*WHOLE), ids=str)
-def test_the_indexes_say_what_the_originals_classes_read(golden: GoldenPartition) -> None:
-    part = found(golden.folder)[golden.partition]
-    read = [record.offset for record in golden.records]
-    assert part.records == len(read)
-    assert part.first_offset == (read[0] if read else None)
-    assert part.last_offset == (read[-1] if read else None)
-    assert part.segments == len(golden.segments)
-    assert part.damage == ()
-
-
-def test_groups_are_counted_once() -> None:
-    folder = LocalFolder(GOLDEN / "consumer_offsets" / "orders")
-    saved: set[str] = set()
-    for path in Path(folder.where()).glob("consumer_offsets_*"):
-        saved |= json.loads(path.read_bytes() or b"{}").keys()
-    assert found_files(folder, folder.names()).groups == len(saved) > 0
-
-
 def test_without_an_index_the_figures_are_unknown(rotated: LocalFolder) -> None:
     first = PartitionReader(rotated, 0, None).segments[0].prefix
     rotated.remove(segment_index_name(first))
@@ -139,17 +97,6 @@ def test_without_an_index_the_figures_are_unknown(rotated: LocalFolder) -> None:
         assert isinstance(figure, Unknown)
         assert "backup repair" in figure.reason
     assert found(rotated.path)[1].records == 200
-
-
-def test_missing_and_short_segments_are_damage(rotated: LocalFolder) -> None:
-    segments = PartitionReader(rotated, 0, None).segments
-    gone, short = records_name(segments[3].prefix), records_name(segments[5].prefix)
-    rotated.remove(gone)
-    cut_to(rotated.path / short, 10)
-    told = found(rotated.path)[0].damage
-    assert len(told) == 2
-    assert gone in told[0]
-    assert "it has 10 bytes" in told[1]
 
 
 def test_status_prints_what_is_known_and_nothing_as_0(tmp_path: Path) -> None:
@@ -169,24 +116,6 @@ def test_status_prints_what_is_known_and_nothing_as_0(tmp_path: Path) -> None:
 
     cut_to(topic / RECORDS, 60)
     assert CliRunner().invoke(app, ["list", "--store", str(tmp_path)]).exit_code == 1
-
-
-def test_what_is_left_of_an_originals_folder_is_whole(rotated: LocalFolder) -> None:
-    named = read_partition_index(rotated, 2)
-    gone = prune(rotated, PruneLimits(before_offset=50))
-    assert {segment.partition for segment in gone} == {0, 1, 2}
-    assert all(segment.last_offset is not None for segment in gone)
-    assert max(segment.last_offset or 0 for segment in gone) < 50
-    left = offsets_of(rotated, 2)
-    assert left == list(range(left[0], 200))
-    assert 0 < left[0] <= 50
-    dropped = {segment.prefix for segment in gone}
-    assert read_partition_index(rotated, 2) == tuple(
-        entry for entry in named if entry.prefix not in dropped
-    )
-    assert not any(records_name(prefix) in rotated.names() for prefix in dropped)
-    assert verify_files(rotated).whole
-    assert prune(rotated, PruneLimits(before_offset=50)) == ()
 
 
 def test_the_newest_record_says_how_old_a_segment_is(rotated: LocalFolder) -> None:
@@ -214,15 +143,6 @@ def test_a_damaged_segment_stays_with_all_later_ones(tmp_path: Path) -> None:
     before = prunable(folder, PruneLimits(before_offset=100))
     overwrite(topic / records_name(before[1].prefix), 1 + 8, b"\x09")
     assert prunable(folder, PruneLimits(before_offset=100)) == before[:1]
-
-
-def test_an_empty_segment_goes_with_old_ones(tmp_path: Path) -> None:
-    """A limit of 0 with a first offset above 0 leaves the original's first segment empty."""
-    topic = as_the_originals(back_up(tmp_path, run(5, 8), max_segment_bytes=0))
-    gone = prune(LocalFolder(topic), PruneLimits(before_offset=7))
-    assert [one.records for one in gone] == [0, 1, 1]
-    assert offsets_of(LocalFolder(topic), 0) == [7]
-    assert verify_files(LocalFolder(topic)).whole
 
 
 def test_an_index_that_cannot_be_read_is_said_before_anything_goes(rotated: LocalFolder) -> None:

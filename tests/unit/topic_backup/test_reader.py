@@ -5,13 +5,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.errors import BreakglassError, StorageError
+from breakglass.services.errors import BreakglassError
 from breakglass.services.model import TopicPartition
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -22,7 +21,7 @@ from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.segment_bytes import OTHER_BYTES, altered
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry, reindex
-from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.store.store import RunsFolder
 from breakglass.services.topic_backup.summary import SegmentSummary
 from tests.fuzz.damage import Damage, bounded, damage
@@ -73,23 +72,7 @@ def test_any_range_of_offsets_is_read(
     assert list(reading(topic).records(start, end)) == wanted
 
 
-def test_records_longer_than_a_chunk_are_read(tmp_path: Path) -> None:
-    records = [plain(0), plain(1, value=bytes(3 * CHUNK_BYTES)), plain(2), *run(3, 30_000)]
-    assert read(back_up(tmp_path, records)) == records
-
-
 class TestWithoutManifest:
-    def test_bytes_behind_the_last_indexed_record_are_left_out_with_a_word(
-        self, tmp_path: Path
-    ) -> None:
-        topic = originals(tmp_path)
-        append_to(topic / RECORDS, encode(plain(5)))
-        reader = reading(topic)
-        assert list(reader.records()) == run(0, 5)
-        (left_out,) = reader.left_out
-        assert left_out.position == FIRST_POSITION + 5 * SIZE
-        assert left_out.size == SIZE
-
     @pytest.mark.parametrize("index", [None, b"", b"\x02not an index", b"\x01" + b"\x7f" * 24])
     def test_without_an_index_every_whole_record_is_read(
         self, tmp_path: Path, index: bytes | None
@@ -164,32 +147,6 @@ def test_a_segment_that_is_gone_is_damage_and_the_rest_is_read(
     assert [damage.offsets for damage in reader.damages] == [f"{4 * gone}..{4 * gone + 3}"]
 
 
-class TestWithManifest:
-    def test_what_is_not_committed_is_left_out_with_a_word(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(0, 5), max_segment_bytes=ROTATING)
-        for path in originals(tmp_path / "other", 9).glob("segment_*"):
-            name = path.name.replace("offset_0000000000", "offset_0000000009")
-            (topic / name).write_bytes(path.read_bytes())
-        append_to(topic / f"{segments(topic)[1]}_records", b"stray")
-        reader = reading(topic)
-        assert list(reader.records()) == run(0, 5)
-        assert sorted(out.size for out in reader.left_out) == [5, FIRST_POSITION + 9 * SIZE]
-        assert {out.reason for out in reader.left_out} == {"not committed"}
-
-
-class CountedFolder(LocalFolder):
-    """Counts how often a file is opened; while it is broken, none can be."""
-
-    opened = 0
-    broken = True
-
-    def open(self, name: str) -> BinaryIO:
-        self.opened += 1
-        if self.broken:
-            raise StorageError(f"{name}: the store does not answer.")
-        return super().open(name)
-
-
 @pytest.fixture
 def topic(tmp_path: Path) -> Path:
     """A hundred records in one segment."""
@@ -221,16 +178,6 @@ def copied(topic: Path, folder: RunsFolder) -> RunsFolder:
 
 def changed(content: bytes) -> bytes:
     return content[:-6] + bytes([content[-6] ^ 1]) + content[-5:]
-
-
-def test_a_file_that_did_not_change_is_read_once_but_for_what_failed(
-    topic: Path, segment: SegmentSummary
-) -> None:
-    folder = CountedFolder(topic)
-    assert "does not answer" in altered(folder, segment)
-    folder.broken = False
-    assert [altered(folder, segment) for _ in range(3)] == ["", "", ""]
-    assert folder.opened == 2
 
 
 def test_an_object_is_read_again_where_the_store_does_not_prove_it_unchanged(

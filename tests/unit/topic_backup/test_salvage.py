@@ -16,6 +16,7 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
 from breakglass.services.record_batches import Record
 from breakglass.services.topic_backup.assembler import TopicAssembler
+from breakglass.services.topic_backup.catalog import read_status
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import found_files, read_held, read_sound
 from breakglass.services.topic_backup.mending import mend
@@ -27,9 +28,7 @@ from breakglass.services.topic_backup.salvage import salvaged
 from breakglass.services.topic_backup.segment_bytes import SegmentExtent
 from breakglass.services.topic_backup.segment_index import reindex
 from breakglass.services.topic_backup.segment_reader import FoundRecord, Proof
-from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
-from breakglass.services.topic_backup.summary import GapReason
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.extent import examples
@@ -96,15 +95,6 @@ def test_reindex_to_another_folder_writes_a_mended_copy_and_changes_nothing(
     assert (mended / RECORDS).read_bytes() == (topic_of("whole") / RECORDS).read_bytes()
     assert (mended / INDEX).read_bytes() == (topic_of("whole") / INDEX).read_bytes()
     assert marked(mended) == [(0, 10)]
-
-
-def test_a_mended_copy_notes_what_is_missing_as_lost(tmp_path: Path) -> None:
-    topic = back_up(tmp_path / "a", run(0, 12), max_segment_bytes=160)
-    (topic / "segment_partition_000_from_offset_0000000004_records").unlink()
-    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b").partitions
-    assert (mended.records, mended.salvaged) == (8, True)
-    (segment,) = manifest_of(tmp_path / "b" / "orders").partitions[0].segments
-    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(4, 8, GapReason.LOST)]
 
 
 TORN, OTHER = encode(plain(5))[:39], b"\x07" * 60
@@ -230,14 +220,6 @@ def test_b19_what_was_taken_up_without_a_manifest_stays_marked_for_ever(
         assembler.add([Addition(0, [], Missing(), 20)])
         assembler.commit()
     assert marked(topic) == [(0, 12)]
-
-
-def test_a_mended_copy_of_what_was_proved_is_not_marked(tmp_path: Path) -> None:
-    topic = back_up(tmp_path / "a", run(0, 12), max_segment_bytes=160)
-    (topic / INDEX).unlink()
-    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b").partitions
-    assert mended.unproved == ()
-    assert verify_files(LocalFolder(tmp_path / "b" / "orders")).whole
 
 
 @st.composite

@@ -26,9 +26,7 @@ from breakglass.services.topic_backup.group_history import (
 from breakglass.services.topic_backup.layout import (
     MANIFEST,
     batch_log_name,
-    consumer_offsets_name,
     listing,
-    partition_index_name,
     records_name,
     segment_index_name,
     segment_prefix,
@@ -158,13 +156,6 @@ def test_group_offsets_flushed_in_turn_become_the_same_bytes(
         update_offsets(LocalFolder(tmp_path), partition, offsets)
     name = f"consumer_offsets_partition_{partition:03d}"
     assert (tmp_path / name).read_bytes() == (OFFSETS / topic / name).read_bytes()
-
-
-def test_names_are_padded_and_never_cut() -> None:
-    assert segment_prefix(3, 42) == "segment_partition_003_from_offset_0000000042"
-    assert segment_prefix(1234, 10**12) == "segment_partition_1234_from_offset_1000000000000"
-    assert partition_index_name(12345) == "index_partition_12345"
-    assert consumer_offsets_name(7) == "consumer_offsets_partition_007"
 
 
 @given(st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 2**63 - 1)), unique=True))
@@ -315,15 +306,6 @@ def test_a_damaged_segment_keeps_its_index_and_is_told(tmp_path: Path) -> None:
     assert read(topic) == [*run(0, 2), *run(3, 5)]
 
 
-def test_another_version_is_refused_and_its_index_left_alone(tmp_path: Path) -> None:
-    topic = originals(tmp_path)
-    before = (topic / INDEX).read_bytes()
-    overwrite(topic / RECORDS, 0, b"\x07")
-    with pytest.raises(UnsupportedSchema):
-        reindex(LocalFolder(topic), 0)
-    assert (topic / INDEX).read_bytes() == before
-
-
 def test_a_partition_without_groups_has_a_file_and_one_with_groups_keeps_them(
     tmp_path: Path,
 ) -> None:
@@ -410,41 +392,6 @@ IDENTITY = TopicIdentity(
     config={"cleanup.policy": "compact"},
     origin={"rescued from broker": "2"},
 )
-
-
-def test_the_manifest_is_json_that_a_person_can_read(tmp_path: Path) -> None:
-    with TopicWriter(tmp_path, IDENTITY) as writer:
-        writer.partition(0).append(plain(3), leader_epoch=9)
-        writer.commit()
-    document = json.loads((tmp_path / "orders" / MANIFEST).read_bytes())
-    (partition,) = document.pop("partitions")
-    (segment,) = partition.pop("segments")
-    assert document.pop("committed_at_ms") > 1_700_000_000_000
-    assert document.pop("tool_version")
-    assert len(document.pop("sha256")) == 64
-    assert document == {
-        "schema": 1,
-        "commit": 1,
-        "identity": {
-            "topic": "orders",
-            "cluster_id": "4L6g3nShT-eMCtK--X86sw",
-            "topic_id": "00000000-0000-0000-0000-000000000007",
-            "partition_count": 12,
-            "config": {"cleanup.policy": "compact"},
-            "origin": {"rescued from broker": "2"},
-        },
-        "groups": {},
-    }
-    assert partition == {
-        "partition": 0,
-        "next_offset": 4,
-        "batch_log": None,
-        "end_epoch": None,
-        "look": None,
-        "unproved": [],
-    }
-    assert segment["epochs"] == [{"epoch": 9, "offset": 3}]
-    assert len(segment["sha256"]) == 64
 
 
 def test_b17_no_flipped_bit_of_a_manifest_is_believed(tmp_path: Path) -> None:

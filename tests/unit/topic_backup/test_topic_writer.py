@@ -23,7 +23,6 @@ from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import (
     ORDERS,
-    RECORDS,
     back_up,
     committed,
     manifest_of,
@@ -58,11 +57,6 @@ class TestRotation:
         """The check comes before the record and counts the magic byte: one record over."""
         topic = back_up(tmp_path, run(start, start + count), max_segment_bytes=limit)
         assert [int(prefix[-10:]) for prefix in segments(topic)] == begins
-
-    def test_with_a_limit_of_zero_the_first_segment_stays_empty(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(5, 7), max_segment_bytes=0)
-        assert [prefix[-2:] for prefix in segments(topic)] == ["00", "05", "06"]
-        assert (topic / RECORDS).read_bytes() == b"\x01"
 
 
 class TestRepeatedOffsets:
@@ -112,15 +106,6 @@ class TestRepeatedOffsets:
 
 
 class TestSummary:
-    def test_a_segment_is_counted(self, tmp_path: Path) -> None:
-        records = [plain(3), plain(4)._replace(timestamp=9), plain(8)._replace(timestamp=5)]
-        segment = only_segment(back_up(tmp_path, records))
-        assert segment.count == 3
-        assert (segment.first_offset, segment.last_offset) == (3, 8)
-        assert (segment.first_timestamp, segment.last_timestamp) == (1_700_000_000_003, 5)
-        assert segment.max_timestamp == 1_700_000_000_003
-        assert segment.records_bytes == (tmp_path / "orders" / RECORDS).stat().st_size
-
     def test_holes_are_told_with_their_reason(self, tmp_path: Path) -> None:
         compacted = TopicIdentity("orders", config={"cleanup.policy": "compact,delete"})
         with TopicWriter(tmp_path, compacted) as writer:
@@ -138,11 +123,6 @@ class TestSummary:
         )
         assert segment.missing == {"compaction": 2, "control": 2}
         assert manifest_of(tmp_path / "orders").partitions[0].next_offset == 105
-
-    def test_a_thousand_holes_are_counted_and_a_hundred_listed(self, tmp_path: Path) -> None:
-        segment = only_segment(back_up(tmp_path, run(0, 2000)[::2]))
-        assert len(segment.gaps) == 100
-        assert segment.missing == {"unknown": 999}
 
     def test_every_segment_knows_the_epoch_it_starts_under(self, tmp_path: Path) -> None:
         with TopicWriter(tmp_path, ORDERS, max_segment_bytes=2 * SIZE) as writer:
@@ -218,19 +198,6 @@ class TestFullDisk:
             writer.commit()
         assert read(topic) == run(0, 5)
 
-    def test_one_partition_that_fails_leaves_the_others_to_be_committed(
-        self, tmp_path: Path, disk: list[bool]
-    ) -> None:
-        with TopicWriter(tmp_path, ORDERS) as writer:
-            for number in (0, 1):
-                writer.partition(number).append(plain(number))
-            disk.append(True)
-            with pytest.raises(StorageError):
-                writer.finish(1)
-            disk.clear()
-            manifest = writer.commit()
-        assert [partition.partition for partition in manifest.partitions] == [0]
-
 
 class TestTopic:
     @pytest.mark.parametrize(
@@ -250,17 +217,3 @@ class TestTopic:
             TopicWriter(tmp_path, TopicIdentity("orders", **anew))
         with TopicWriter(tmp_path, ORDERS) as writer:
             assert writer.commit().identity == identity
-
-    def test_a_commit_takes_in_finished_and_open_partitions_and_earlier_ones(
-        self, tmp_path: Path
-    ) -> None:
-        topic = back_up(tmp_path, run(0, 3))
-        with TopicWriter(tmp_path, ORDERS) as writer:
-            writer.partition(2).append(plain(7))
-            writer.finish(2)
-            writer.partition(1).append(plain(8))
-            manifest = writer.commit()
-        assert [partition.partition for partition in manifest.partitions] == [0, 1, 2]
-        assert [partition.next_offset for partition in manifest.partitions] == [3, 9, 8]
-        assert manifest_of(topic) == manifest
-        assert manifest.commit == 2

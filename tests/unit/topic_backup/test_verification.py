@@ -16,6 +16,7 @@ from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.pipeline.restore.options import RestoreOptions
 from breakglass.services.pipeline.restore.plan import accepted_gaps, require_manifest
 from breakglass.services.pipeline.restore.tail_plan import tail_sources
+from breakglass.services.topic_backup.catalog import read_status
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.folder_contents import read_held, read_sound
 from breakglass.services.topic_backup.layout import (
@@ -27,7 +28,6 @@ from breakglass.services.topic_backup.layout import (
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.notes import VERIFIED, note_verified
 from breakglass.services.topic_backup.record import encode
-from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files
@@ -258,15 +258,6 @@ def test_b19_bytes_that_no_commit_has_are_named(topic: Path) -> None:
     assert f"{last}: 4 bytes" in found.uncommitted[0]
     (status,) = read_status(LocalStore(topic.parent))
     assert list(status.uncommitted) == found.uncommitted
-
-
-def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:
-    (topic / records_name(segments(topic)[1])).unlink()
-    result = CliRunner().invoke(app, ["list", "--store", str(topic.parent), "--json"])
-    (part,) = json.loads(result.stdout)["topics"][0]["partitions"]
-    assert result.exit_code == 1
-    assert "offsets 4..7" in part["damage"][0]
-    assert (part["first_offset"], part["records"]) == (0, 16)
 
 
 def test_a_restore_names_the_offsets_it_refuses_and_takes_them_when_they_are_accepted(

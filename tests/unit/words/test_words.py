@@ -13,9 +13,11 @@ from breakglass.services.model import Role, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.loss import UnreadRecords
 from breakglass.services.words import figures
-from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 from breakglass.services.words.figures import (
     count,
+    duration_ms,
+    rate_bytes,
+    size_bytes,
     total_text,
     unread_figure,
     unread_told,
@@ -24,8 +26,6 @@ from breakglass.services.words.figures import (
 from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import time_text
 from breakglass.services.words.record_text import (
-    EMPTY,
-    NULL,
     TextForm,
     TextLimits,
     hex_lines,
@@ -255,18 +255,6 @@ def test_what_is_no_json_is_shown_as_text_with_the_place(written: str, at: int) 
         json.loads(written)
 
 
-@pytest.mark.parametrize("written", ["[", '{"a":', "  "])
-def test_json_that_ends_early_is_text(written: str) -> None:
-    assert "it ends at character" in shown(written.encode(), len(written), TextForm.JSON).note
-
-
-def test_the_beginning_of_cut_json_still_has_its_lines() -> None:
-    whole = json.dumps({"a": ["x" * 50] * 50}).encode()
-    told = shown(whole[:200], len(whole), TextForm.JSON)
-    assert told.lines[:2] == ("{", '  "a": [')
-    assert told.note == f"the first 200 of {len(whole):,} bytes are shown"
-
-
 @pytest.mark.parametrize(
     "bomb",
     [b"[" * 200_000, b'{"a":' * 50_000, b"[[]," * 50_000, b'"' + b"\\a" * 100_000, b"-" * 200_000],
@@ -285,11 +273,3 @@ def test_bytes_in_hex_have_their_place_and_what_is_printable_of_them() -> None:
     assert second.split() == ["00000010", "ff", "|.|"]
     narrow = shown(b'{"a":1}\n', 8, TextForm.HEX, TextLimits(hex_bytes=8))
     assert narrow.lines == ('00000000  7b 22 61 22  3a 31 7d 0a  |{"a":1}.|',)
-
-
-def test_null_and_empty_are_told_apart_and_half_a_character_is_no_damage() -> None:
-    assert shown(None, 0, TextForm.HEX).lines == (NULL,)
-    assert shown(b"", 0, TextForm.JSON).lines == (EMPTY,)
-    assert (preview(None, 0, TextForm.TEXT, 9), preview(b"", 0, TextForm.TEXT, 9)) == (NULL, EMPTY)
-    assert shown("é".encode()[:1], 2, TextForm.TEXT).lines == ("",)
-    assert shown("é".encode()[:1], 1, TextForm.TEXT).lines == (r"\xc3",)

@@ -15,7 +15,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.lock import file_name
 from breakglass.services.lab.incidents.drill import Drill, raise_drill
-from breakglass.services.lab.incidents.levels import DrillLevel, drill_incidents
+from breakglass.services.lab.incidents.generate import DrillLevel, drill_incidents
 from breakglass.services.lab.keeper import kept
 from breakglass.services.recovery.guarded.rescue_choice import default_folder
 from breakglass.services.state_folder import state_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.incidents.history import history
+from breakglass.services.lab.incidents.drill import history
 from breakglass.services.lab.incidents.incident import (
     Happening,
     LabIncident,

@@ -23,11 +23,13 @@ from breakglass.screens.terminal import Terminal
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.behind import STALE_REPLICAS
+from breakglass.services.lab.scenarios.behind import (
+    ELECTION_INTERVAL,
+    REPLACED_DISK,
+    STALE_REPLICAS,
+)
 from breakglass.services.lab.scenarios.damage import bring_back
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
-from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
+from breakglass.services.lab.scenarios.scenario import play, raise_lab
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import DEADLINE_SECONDS

@@ -1,6 +1,5 @@
 """A corrupt batch on a real broker's disk: what is said of it, and what an election then costs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.session import Effort
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import messages
+from tests.lab.console.commands import elections
 from tests.lab.recover.corrupt.conftest import (
     CORRUPT,
     FIRST,
@@ -92,13 +92,6 @@ def test_the_triage_document_says_how_far_each_replica_was_read(lab: Lab) -> Non
     assert (whole["verified_from"], whole["verified_to"], whole["stopped"]) == (0, FIRST, "")
 
 
-def test_the_table_of_replicas_says_it_too(lab: Lab) -> None:
-    ended = on(lab, "triage", "--show-replica-info", "--gone", 1, "--topics", FLIPPED)
-    assert f"corrupt at {CORRUPT}" in ended.out
-    assert f"whole 0..{FIRST}" in ended.out
-    assert any(SENTENCE in line for line in ended.said)
-
-
 def test_without_reading_contents_the_corrupt_one_is_proposed_and_said_to_be_unread(
     lab: Lab,
 ) -> None:
@@ -128,12 +121,6 @@ def test_a_budget_that_ends_is_told_and_no_older_batch_is_vouched_for(lab: Lab) 
     assert (full["verdict"], full["designated_leader"]) == ("LOSS", 3)
 
 
-def elections(path: Path, topic: str, leader: int) -> Path:
-    entry = {"topic": topic, "partition": 0, "designatedLeader": leader}
-    path.write_text(json.dumps({"partitions": [entry]}))
-    return path
-
-
 def designated(lab: Lab, file: Path, *more: object) -> Ended:
     kind = ("--election-type", "designated")
     options = (*kind, "--path-to-json-file", file, "--write", "--gone", 1)
@@ -143,7 +130,7 @@ def designated(lab: Lab, file: Path, *more: object) -> Ended:
 def test_electing_the_corrupt_one_by_hand_asks_for_its_whole_price(
     lab: Lab, tmp_path: Path
 ) -> None:
-    ended = designated(lab, elections(tmp_path / "b2.json", FLIPPED, 2))
+    ended = designated(lab, elections(tmp_path, {partition(FLIPPED): 2}))
     assert ended.code == 3
     assert ended.said[-1] == f"consent: {FLIPPED}-0 lose {LOSING_B2} and abandon b1"
     assert any(SENTENCE in line for line in ended.said)
@@ -167,7 +154,7 @@ def test_a_plan_made_of_a_corrupt_replica_is_priced_again_when_it_is_carried_out
 def test_the_tail_that_only_the_corrupt_one_has_is_saved_before_b3_is_elected(
     lab: Lab, tmp_path: Path
 ) -> None:
-    file = elections(tmp_path / "b3.json", FLIPPED_TOO, 3)
+    file = elections(tmp_path, {partition(FLIPPED_TOO): 3})
     phrase = f"{FLIPPED_TOO}-0 lose {LOSING_B3} and abandon b1"
     refused = designated(lab, file)
     assert refused.said[-1] == f"consent: {phrase}"
@@ -182,7 +169,7 @@ def test_the_tail_that_only_the_corrupt_one_has_is_saved_before_b3_is_elected(
 def test_a_tail_that_cannot_be_saved_whole_holds_its_election_and_says_so(
     lab: Lab, tmp_path: Path
 ) -> None:
-    file = elections(tmp_path / "b3.json", TAIL, 3)
+    file = elections(tmp_path, {partition(TAIL): 3})
     phrase = f"{TAIL}-0 lose {MORE} and abandon b1"
     ended = designated(lab, file, "--store", tmp_path / "saved", "--consent", phrase)
     assert ended.code == 3, ended.err

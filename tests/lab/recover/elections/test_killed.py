@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -19,6 +17,7 @@ from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.steps import route_for
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from breakglass.services.recovery.unfinished import Resume, consented, ended_as, survey
+from tests.kit.running import Running, running
 from tests.kit.waiting import wait_until
 from tests.lab.recover.session import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, Watched, watched
 from tests.lab.recover.settings.asking import kill_at
@@ -85,24 +84,12 @@ class Interrupted:
         """
         if not after:
             swallow(watched, api_key)
-        program = Path(sys.executable).with_name("breakglass")
-        with (self._folder / "stderr").open("w+") as said:
-            process = subprocess.Popen(
-                [str(program), *self.arguments(watched)],
-                env=self.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-            )
-            try:
-                if after:
-                    self._wait_announced(after, process)
-                    swallow(watched, api_key)
-                self._wait_announced(step, process)
-                self._wait_carried_out(step)
-            finally:
-                process.kill()
-                process.wait(PROGRAM_SECONDS)
+        with running(None, *self.arguments(watched), environment=self.environment()) as program:
+            if after:
+                self._wait_announced(after, program)
+                swallow(watched, api_key)
+            self._wait_announced(step, program)
+            self._wait_carried_out(step)
         return self.journal
 
     @property
@@ -124,9 +111,9 @@ class Interrupted:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "XDG_STATE_HOME": str(self._folder / "killed")}
 
-    def _wait_announced(self, step: str, process: subprocess.Popen[bytes]) -> None:
+    def _wait_announced(self, step: str, program: Running) -> None:
         def announced() -> bool:
-            assert process.poll() is None, (self._folder / "stderr").read_text()
+            assert not program.ended, program.said
             journals = list_journals(self._lab.truth.cluster_id, self._state_folder)
             return any(
                 one.name == step

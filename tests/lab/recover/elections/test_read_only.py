@@ -1,6 +1,5 @@
 """Nothing but reads reaches a broker from a command that was not armed, whichever it is."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,13 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.console.app import MODES, BreakglassApp
+from breakglass.console.console import make_context
+from breakglass.console.look import LookOptions, decide_look
+from breakglass.console.wiring import Connection
 from breakglass.services import patience
+from breakglass.services.connection.profiles import default_folder
+from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.model import TopicPartition
-from scripts import cli_reference
+from tests.kit.acl_page import asking_commands
 from tests.kit.program import Ended, breakglass
+from tests.lab.console.commands import elections
+from tests.lab.recover.elections.conftest import VERSIONS
 from tests.lab.recover.session import Watched, watched
 from tests.lab.scenarios.damaged import Damaged
+from tests.screens.every_key import press_every_key
+from tests.screens.turns import text, until
 
 PROGRAM = Path(sys.executable).with_name("kafka-unclean-recovery")
 PROGRAM_SECONDS = 600
@@ -24,12 +33,9 @@ SERVICE: list[object] = ["--service-id", "nobody"]
 Words = Callable[[Path], list[object]]
 
 
-def elections(folder: Path) -> Path:
-    """A file in Kafka's form that would lose 25 records."""
-    path = folder / "elections.json"
-    entry = {"topic": ORDERS.topic, "partition": ORDERS.partition, "designatedLeader": 2}
-    path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
-    return path
+def losing(folder: Path) -> Path:
+    """An election that would lose 25 records."""
+    return elections(folder, {ORDERS: 2})
 
 
 def metastore_backup(folder: Path) -> Path:
@@ -42,9 +48,9 @@ def metastore_backup(folder: Path) -> Path:
 READING: dict[str, Words] = {
     "triage": lambda _: ["--each", "--show-replica-info"],
     "plan make": lambda folder: ["--out", folder / "plan.json"],
-    "plan check": lambda folder: [elections(folder)],
-    "plan edit": lambda folder: [elections(folder), "--prefer-rack", "r1"],
-    "rescue": lambda folder: [elections(folder), "--store", folder / "rescued"],
+    "plan check": lambda folder: [losing(folder)],
+    "plan edit": lambda folder: [losing(folder), "--prefer-rack", "r1"],
+    "rescue": lambda folder: [losing(folder), "--store", folder / "rescued"],
     "unclean-recovery": lambda folder: [
         *("--all-offline-partitions", "--show-replica-info"),
         *("--manual-recovery-output-file", folder / "leaders.json"),
@@ -69,7 +75,7 @@ READING: dict[str, Words] = {
 }
 WRITING: dict[str, Words] = {
     "unclean-recovery": lambda _: ["--all-offline-partitions", "--automated-recovery"],
-    "recover": lambda folder: [elections(folder)],
+    "recover": lambda folder: [losing(folder)],
     "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
     "after groups reset": lambda _: [],
     "after transactions finish": lambda _: ["--abort"],
@@ -80,7 +86,7 @@ WRITING: dict[str, Words] = {
     ],
 }
 ON_A_TERMINAL = {"console", "serve dashboard"}
-"""They are proved by every key of theirs: test_read_only_console."""
+"""They are proved by every key of theirs, in the last test here."""
 OF_A_JOURNAL = {"journal check", "journal show", "recover thaw", "report"}
 """Without a journal it asks nothing; with one its client is the one that all of READING have."""
 OF_LOG_FOLDERS = {"can-start", "quorum watch"}
@@ -112,13 +118,8 @@ def run(brokers: Watched, command: str, *words: object) -> Ended:
 
 
 def test_no_command_that_asks_a_cluster_is_left_out() -> None:
-    asking = {
-        command.command_path.removeprefix("breakglass ")
-        for command in cli_reference.commands()
-        if any(option.name == "bootstrap_server" for option in command.command.params)
-    }
     elsewhere = ON_A_TERMINAL | OF_A_JOURNAL | OF_LOG_FOLDERS | OF_BACKUPS | OF_CHECKPOINTS
-    assert asking == READING.keys() | WRITING.keys() | elsewhere
+    assert asking_commands() == READING.keys() | WRITING.keys() | elsewhere
 
 
 @pytest.mark.parametrize("command", READING)
@@ -149,3 +150,24 @@ def test_a_command_that_changes_the_cluster_is_refused_before_it_asks_anything(
     assert ended.code == 3
     assert "add --write" in ended.err
     assert brokers.sent == []
+
+
+@pytest.mark.parametrize("lab", VERSIONS[:1], indirect=True)
+async def test_a_read_only_console_sends_reads_alone_whatever_is_pressed(brokers: Watched) -> None:
+    look = decide_look(LookOptions(), default_folder())
+    # One that leads to every broker by its proxy alone.
+    addresses = {broker: str(proxy.address) for broker, proxy in brokers.proxies.items()}
+    options = ConnectionOptions(
+        bootstrap_server=",".join(addresses[broker] for broker in (1, 2)),
+        broker_address=tuple(f"{broker}={address}" for broker, address in addresses.items()),
+    )
+    context = make_context(Connection(options), (), look)
+    console = BreakglassApp(context, theme=look.theme)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "orders" in text(console), "the offline partitions")
+        pressed = await press_every_key(pilot)
+        context.close()
+    assert len(pressed) > len(MODES)
+    sent = {request.api_key for request in brokers.sent}
+    assert sent - {api_keys.API_VERSIONS}
+    assert sent <= (api_keys.READ | {api_keys.API_VERSIONS})

@@ -6,9 +6,12 @@ import pytest
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
 from breakglass.services.lab.segments import high_watermark_on_disk, read_log
+from breakglass.services.lab.topics import create_topic, reassign, wait_in_sync
 from breakglass.services.model import (
     EpochHistory,
     PartitionEvidence,
@@ -17,8 +20,9 @@ from breakglass.services.model import (
     known,
 )
 from breakglass.services.recovery.evidence.gather import Evidence, gather
+from tests.lab.asking import cut_head
 from tests.lab.recover.elections.conftest import DURATION, read_all
-from tests.lab.recover.session import watched
+from tests.lab.recover.session import reading, watched
 from tests.lab.scenarios.damaged import Damaged
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -27,7 +31,7 @@ LEDGER = TopicPartition("ledger", 0)
 
 @pytest.mark.parametrize("broker", [1, 2])
 @pytest.mark.parametrize("partition", [*ORDERS, LEDGER], ids=str)
-def test_start_end_and_written_epochs_are_those_on_disk(
+def test_r09_a_log_is_as_on_disk_and_a_high_watermark_unknown_where_it_was_lost(
     lab: Damaged,
     evidence: dict[TopicPartition, PartitionEvidence],
     partition: TopicPartition,
@@ -35,23 +39,10 @@ def test_start_end_and_written_epochs_are_those_on_disk(
 ) -> None:
     folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
     disk, told = read_log(folder), evidence[partition].replica(broker)
+    assert folder is not None
     assert told is not None
     assert (told.log_start, told.log_end) == (disk.start, disk.end)
     assert told.epochs == EpochHistory(disk.epochs, disk.start)
-
-
-@pytest.mark.parametrize("broker", [1, 2])
-@pytest.mark.parametrize("partition", [*ORDERS, LEDGER], ids=str)
-def test_r09_the_high_watermark_is_that_on_disk_and_unknown_where_it_was_lost(
-    lab: Damaged,
-    evidence: dict[TopicPartition, PartitionEvidence],
-    partition: TopicPartition,
-    broker: int,
-) -> None:
-    folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    told = evidence[partition].replica(broker)
-    assert folder is not None
-    assert told is not None
     on_disk = high_watermark_on_disk(folder)
     assert told.high_watermark == on_disk if on_disk else isinstance(told.high_watermark, Unknown)
 
@@ -135,3 +126,43 @@ def log_end(evidence: PartitionEvidence, broker: int) -> int | None:
     replica = evidence.replica(broker)
     assert replica is not None
     return replica.log_end if known(replica.log_end) else None
+
+
+COUNT = 100
+
+
+def read(cluster: Cluster, partition: TopicPartition, broker: int) -> ReplicaReading:
+    topic_id = cluster.partition(partition.topic, partition.partition).topic_id
+    with reading(cluster) as client:
+        client.describe(Deadline.after(10.0))
+        reader = client.replicas_on(broker)
+        return reader.read({partition: topic_id}, Deadline.after(10.0))[partition]
+
+
+def assert_empty(told: ReplicaReading) -> None:
+    assert (told.log_start, told.high_watermark, told.log_end) == (COUNT, COUNT, COUNT)
+    assert told.epochs == EpochHistory((), COUNT)
+    assert told.newest_ms is None
+
+
+def test_a_log_whose_records_were_all_deleted(three_brokers: Cluster) -> None:
+    expired = TopicPartition("all-deleted", 0)
+    create_topic(three_brokers, expired.topic, [[1, 2]])
+    produce(three_brokers, expired.topic, expired.partition, COUNT)
+    cut_head(three_brokers, expired, COUNT)
+    for broker in (1, 2):
+        assert_empty(read(three_brokers, expired, broker))
+
+
+def test_a_replica_that_joined_when_all_had_been_deleted(three_brokers: Cluster) -> None:
+    """It never knew a leader epoch: its cache is empty, and only its log start tells."""
+    joined = TopicPartition("joined-late", 0)
+    create_topic(three_brokers, joined.topic, [[1]])
+    produce(three_brokers, joined.topic, joined.partition, COUNT)
+    cut_head(three_brokers, joined, COUNT)
+    reassign(three_brokers, {joined: [1, 2]})
+    three_brokers.wait_partition(
+        joined.topic, joined.partition, lambda state: set(state.isr) == {1, 2}, "b2 to join"
+    )
+    wait_in_sync(three_brokers, joined.topic)
+    assert_empty(read(three_brokers, joined, 2))

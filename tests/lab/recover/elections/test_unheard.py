@@ -4,7 +4,6 @@ b3 is stopped first and misses the end of the log; b2 is stopped cleanly with tw
 records; b1 leads last, alone, and dies for good. Then b3 comes back.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,22 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose_last, wait_left
-from breakglass.services.lab.scenarios.logs import wait_high_watermark, wait_log_end
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Shape,
+    Stage,
+    alone,
+    wait_high_watermark,
+    wait_log_end,
+)
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.guarded.subject import frozen, groups_of
 from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk
-from tests.lab.console.commands import last_journal, leader, on
+from tests.lab.console.commands import leader, on
+from tests.lab.scenarios.damaged import cluster_after
 
 SHARED, ON_B1_AND_B2, ON_B1 = 100, 20, 10
 PAY = TopicPartition("pay", 0)
@@ -60,12 +64,8 @@ PATIENT = Shape(overrides={**QUICK_TO_FENCE.overrides, "broker.session.timeout.m
 BROKEN = Scenario("unheard", __doc__, alone(_break), shape=PATIENT)
 
 
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The lab; its tests build on one another, in their order."""
-    with raise_lab(tmp_path_factory.mktemp("unheard"), [BROKEN], tethered=True) as cluster:
-        play(cluster, [BROKEN])
-        yield cluster
+broken = cluster_after(BROKEN)
+"""Its tests build on one another, in their order."""
 
 
 def judged(cluster: Cluster, topic: str, *more: object) -> dict[str, Any]:
@@ -74,12 +74,6 @@ def judged(cluster: Cluster, topic: str, *more: object) -> dict[str, Any]:
         cluster, "triage", "--json", "--topics", topic, *more
     ).document["partitions"]
     return found[0]
-
-
-def told(cluster: Cluster) -> list[int]:
-    """Brokers that tell what they hold of `orders`."""
-    replicas = judged(cluster, "orders")["replicas"]
-    return [replica["broker"] for replica in replicas if isinstance(replica["log_end"], int)]
 
 
 def made(cluster: Cluster, folder: Path, topic: str, *more: object) -> tuple[Path, list[str]]:
@@ -184,55 +178,3 @@ def evidence_of(incident: Incident, partition: TopicPartition) -> PartitionEvide
     assert row is not None
     assert row.evidence is not None
     return row.evidence
-
-
-class TestALastLeaderThatIsPassedOver:
-    """b1 is WAIT, and held ten acknowledged records more of two partitions."""
-
-    @pytest.fixture(autouse=True)
-    def b2_and_b3_tell_their_logs(self, broken: Cluster) -> None:
-        """A broker that was just started may be slow to answer, and fenced again meanwhile."""
-        broken.wait_unfenced(2, 3)
-        broken.wait_until(lambda: set(told(broken)) == {2, 3}, "b2 and b3 to tell their logs")
-
-    def test_one_phrase_names_it_for_all_partitions_of_the_kind(
-        self, broken: Cluster, tmp_path: Path
-    ) -> None:
-        assert [on_disk(broken, 1, order).end - SHARED for order in ORDERS] == [ON_B1, ON_B1, 0]
-        assert judged(broken, "orders")["action"] == "check b1 first", "it was, of `pay`"
-        plan, phrases = made(broken, tmp_path, "orders")
-        assert phrases == ["3 partitions lose 0 and abandon b1"]
-        refused = recover(broken, plan, "3 partitions lose 0")
-        assert (refused.code, refused.said[-1]) == (3, f"consent: {phrases[0]}")
-        assert any(
-            line.startswith(f"{phrases[0]}: needs a consent of its own") and "--gone 1" in line
-            for line in refused.said
-        )
-
-    def test_declared_gone_one_phrase_does_and_journal_and_timeline_name_it_too(
-        self, broken: Cluster, tmp_path: Path
-    ) -> None:
-        plan, phrases = made(broken, tmp_path, "orders", "--gone", 1)
-        assert phrases == ["3 partitions lose 0 and abandon b1"]
-        ended = recover(broken, plan, *phrases)
-        assert ended.code == 0, ended.err
-        assert f"{DO_NOT_START.format(1)} (3 partitions would be cut){SAFE_WHEN}" in ended.said
-
-        self.shows_what_was_unread(broken)
-
-    def shows_what_was_unread(self, broken: Cluster) -> None:
-        """Journal and timeline keep who was given up, and what is known of that."""
-        journal = last_journal(broken)
-        assert journal.plan is not None
-        for item in journal.plan.items.values():
-            assert (item["price"], item["abandons"], item["gone"]) == ("0", [1], [1])
-            assert item["unread_at_least"] == 0
-            assert item["unread_source"].startswith("high watermark of b")
-        shown = breakglass("journal", "show", "--json").document
-        assert [one["abandons"] for one in shown["partitions"]] == [[1]] * 3
-        assert "0, abandons b1, unread >= 0" in breakglass("journal", "show").out
-        timeline = breakglass("journal", "show", "--timeline").out
-        assert "agreed: 3 partitions lose 0 and abandon b1" in timeline
-        assert "Loses    0 records, abandons b1, unread >= 0, as agreed to" in timeline
-        assert "  b1 of 3 partitions, unread >= 0 (high watermark of b" in timeline
-        assert f"  {DO_NOT_START.format(1)}" in timeline

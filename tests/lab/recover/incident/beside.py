@@ -3,11 +3,10 @@
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.truth import Expectation, TrueVerdict
 from breakglass.services.model import TopicPartition
-from tests.lab.asking import commit, on_disk
+from tests.lab.asking import commit, cut_head, on_disk
 
 OFFSETS_PARTITIONS = int(SMALL["offsets.topic.num.partitions"])
 TRIMMED = (TopicPartition("metrics", 0), TopicPartition("metrics", 1))
@@ -46,19 +45,7 @@ def _trimmed(stage: Stage) -> Script:
 
 def delete_records(cluster: Cluster, partition: TopicPartition, offset: int) -> None:
     """Delete what lies before *offset*; back when every replica in sync has it on disk."""
-    from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
-
-    state = cluster.partition(partition.topic, partition.partition)
-    assert state.leader is not None
-    topic = DeleteRecordsRequest.DeleteRecordsTopic
-    wanted = topic.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
-    request = DeleteRecordsRequest(
-        topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
-    )
-    answer = cluster.read(
-        lambda node: node.ask(request, DeleteRecordsResponse), via=state.leader, timeout=10.0
-    )
-    assert answer.topics[0].partitions[0].error_code == 0
+    state = cut_head(cluster, partition, offset)
     cluster.wait_until(
         lambda: all(on_disk(cluster, broker, partition).start == offset for broker in state.isr),
         f"every replica of {partition} to begin at {offset}",

@@ -2,11 +2,12 @@
 
 import pytest
 
+from breakglass.services.incident.incident import Incident
 from breakglass.services.model import LogContents, TopicPartition, known
 from breakglass.services.recovery.execution.target import target_of
 from breakglass.services.recovery.guarded.aftermath import GroupPastEnd, past_end
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
-from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.judgement.summary import Judged, summarize
 from breakglass.services.recovery.triage import Triage, recommended
 from breakglass.services.words.figures import loss_text, unread_text
 from tests.lab.recover.incident.beside import GROUP, READ_ON, READ_TO, TRIMMED
@@ -152,3 +153,22 @@ def test_r15_all_that_is_complete_is_automated_but_for_what_only_an_operator_can
     for held in left.values():
         assert held.partition == LEDGER
         assert "unknown if the lost records are committed" in held.reason
+
+
+def test_every_partition_is_judged_as_triage_judges_it(found: Triage, incident: Incident) -> None:
+    conclusions = {assessment.partition: Judged.of(assessment) for assessment in found.assessments}
+    assert {row.partition: row.judged for row in incident.rows} == conclusions
+    assert incident.summary.headline == Incident.of(found).summary.headline
+
+
+def test_evidence_that_was_frozen_says_the_same(found: Triage, incident: Incident) -> None:
+    for assessment in found.assessments:
+        thawed = incident.assessment(assessment.partition)
+        assert thawed is not None
+        assert thawed.reasons == assessment.reasons
+
+
+def test_who_is_silent_is_named(incident: Incident) -> None:
+    assert list(incident.silent) == [3]
+    assert incident.complete
+    assert incident.row(TopicPartition("no-such-topic", 0)) is None

@@ -8,7 +8,6 @@ there, and wrote nothing.
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,12 @@ import pytest
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last, reorder
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Stage,
+    alone,
+    wait_log_end,
+)
 from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
@@ -27,6 +28,7 @@ from breakglass.services.recovery.rescue.broker_folder import PARTITION_METADATA
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk
 from tests.lab.console.commands import agreeing, leader, on
+from tests.lab.scenarios.damaged import cluster_after
 
 FLUSHED, UNFLUSHED, ON_B1 = 80, 10, 25
 WHOLE = FLUSHED + UNFLUSHED
@@ -69,12 +71,8 @@ def _break(stage: Stage) -> list[Expectation]:
 BROKEN = Scenario("power-cut", __doc__, alone(_break), shape=QUICK_TO_FENCE)
 
 
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The lab; its tests build on one another, in their order."""
-    with raise_lab(tmp_path_factory.mktemp("power-cut"), [BROKEN], tethered=True) as cluster:
-        play(cluster, [BROKEN])
-        yield cluster
+broken = cluster_after(BROKEN)
+"""Its tests build on one another, in their order."""
 
 
 def judged(ended: Ended, topic: str) -> dict[str, Any]:

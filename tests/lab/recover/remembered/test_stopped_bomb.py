@@ -1,34 +1,26 @@
 """A time bomb that was stopped stays one for every command that comes later, in a new process."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios import replaced_disk
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios import behind
+from breakglass.services.lab.scenarios.scenario import Script, Stage
 from tests.lab.console.commands import on
+from tests.lab.scenarios.damaged import cluster_after
 
 
 def _script(stage: Stage) -> Script:
     """b4 comes back EMPTY where others hold records, and where there never was one."""
     stage.create("unwritten", [(4, 1, 2)])
-    return (yield from replaced_disk.SCENARIO.script(stage))
+    return (yield from behind.REPLACED_DISK.script(stage))
 
 
-BROKEN = replace(replaced_disk.SCENARIO, name="replaced-disk-beside-unwritten", script=_script)
+BROKEN = replace(behind.REPLACED_DISK, name="replaced-disk-beside-unwritten", script=_script)
 
 
-@pytest.fixture(scope="module")
-def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The lab; its tests build on one another, in their order."""
-    with raise_lab(tmp_path_factory.mktemp("lab"), [BROKEN], tethered=True) as cluster:
-        play(cluster, [BROKEN])
-        yield cluster
+replaced = cluster_after(BROKEN)
+"""Its tests build on one another, in their order."""
 
 
 def test_r02_a_stopped_bomb_is_not_to_be_started_by_a_command_that_never_read_it(

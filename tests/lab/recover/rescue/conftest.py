@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.lab.properties import SMALL
-from breakglass.services.lab.scenarios import behind
+from breakglass.services.lab.scenarios.behind import begun
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
@@ -18,15 +18,16 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.hanging_transaction import begun
-from breakglass.services.lab.scenarios.logs import wait_log_end
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, Script
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Script,
+    Stage,
+    wait_log_end,
+)
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.lab.recover.incident.beside import delete_records
-from tests.lab.scenarios.damaged import Damaged
+from tests.lab.scenarios.damaged import Damaged, damaged
 
 SHARED, B1_ALSO = 40, 25
 """Records of every replica, and those that b2 missed."""
@@ -108,6 +109,5 @@ QUICK_CHECKPOINTS = {"log.flush.start.offset.checkpoint.interval.ms": "200"}
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
     """The lab; each partition is one test's."""
     folder = tmp_path_factory.mktemp("for-rescue")
-    scenarios = [behind.DIVERGED, FOR_RESCUE]
-    with raise_lab(folder, scenarios, overrides=QUICK_CHECKPOINTS, tethered=True) as cluster:
-        yield Damaged(cluster, play(cluster, scenarios))
+    with damaged(folder, "diverged", beside=[FOR_RESCUE], overrides=QUICK_CHECKPOINTS) as lab:
+        yield lab

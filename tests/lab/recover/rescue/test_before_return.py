@@ -5,11 +5,8 @@ b2 leads `alone` and takes records by acks=1 that b1 and b3 never get; b1 leads 
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.damage import (
@@ -19,14 +16,13 @@ from breakglass.services.lab.scenarios.damage import (
     lose_last,
     release,
 )
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, alone
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Stage, alone
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass
 from tests.lab.asking import on_disk
 from tests.lab.console.commands import on
+from tests.lab.scenarios.damaged import cluster_after
 
 SHARED, STRANDED, LATER = 40, 7, 3
 ALONE, FOLLOWED = TopicPartition("alone", 0), TopicPartition("followed", 0)
@@ -52,12 +48,8 @@ def _break(stage: Stage) -> list[Expectation]:
 BROKEN = Scenario("before-return", __doc__, alone(_break), shape=QUICK_TO_FENCE)
 
 
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The lab; its one test starts b1."""
-    with raise_lab(tmp_path_factory.mktemp("before-return"), [BROKEN], tethered=True) as cluster:
-        play(cluster, [BROKEN])
-        yield cluster
+broken = cluster_after(BROKEN)
+"""Its one test starts b1."""
 
 
 def test_a_broker_that_cannot_be_read_is_to_return_first(broken: Cluster, tmp_path: Path) -> None:

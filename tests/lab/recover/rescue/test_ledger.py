@@ -7,7 +7,7 @@ from typing import Any
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import on_disk
-from tests.lab.console.commands import agreeing, on
+from tests.lab.console.commands import agreeing, elections, on
 from tests.lab.recover.rescue.conftest import (
     ABORTED,
     ACCOUNTED,
@@ -17,7 +17,7 @@ from tests.lab.recover.rescue.conftest import (
     SHARED,
     TRIMMED,
 )
-from tests.lab.recover.rescue.test_rescue import elect, elections
+from tests.lab.recover.rescue.test_rescue import elect
 from tests.lab.scenarios.damaged import Damaged
 
 MARKERS = 2
@@ -67,7 +67,7 @@ def test_r10_the_ledger_of_an_election_is_what_the_disks_held(lab: Damaged, tmp_
     *_, plain = ACCOUNTED
     held, kept, beyond = true_sums(lab, plain, 2, 1)
     assert (held, beyond) == (SHARED + B1_ALSO, B1_ALSO)
-    path = elections(tmp_path, accounted_2=2)
+    path = elections(tmp_path, {plain: 2})
     by_plan, by_log = tmp_path / "by-plan", tmp_path / "by-log"
     assert on(lab.cluster, "rescue", "--plan", path, "--to", by_plan).code == 0
     disk = lab.cluster.broker(3).layout.log_dirs[0]
@@ -98,7 +98,7 @@ def test_the_ledger_follows_an_incident_to_what_was_put_back(lab: Damaged, tmp_p
     tails, heads = true_sums(lab, tail, 2, 1), true_sums(lab, head, 1, 2)
     assert tails[2] == COMMITTED + ABORTED + OPEN + MARKERS
     assert heads == (SHARED, SHARED - TRIMMED, TRIMMED)
-    plan = elections(tmp_path, accounted_0=2, accounted_1=1)
+    plan = elections(tmp_path, {tail: 2, head: 1})
     saved = tmp_path / "saved"
     ended = elect(lab.cluster, plan, "--rescue-to", saved)
     assert ended.code == 0, ended.err

@@ -24,9 +24,12 @@ from breakglass.services.lab.scenarios.damage import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Script,
+    Shape,
+    Stage,
+)
 from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import Expectation
@@ -34,9 +37,10 @@ from breakglass.services.model import TopicPartition
 from tests.kit.clusters import access_to
 from tests.kit.incidents import incident_of
 from tests.kit.program import Ended, breakglass
+from tests.lab.asking import delete_topic
 from tests.lab.backup.producing import LOG
 from tests.lab.recover.incident.beside import delete_records
-from tests.lab.scenarios.damaged import Damaged
+from tests.lab.scenarios.damaged import Damaged, damaged
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 
@@ -100,10 +104,8 @@ def course(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Course]:
     folder = tmp_path_factory.mktemp("to-return")
-    with raise_lab(
-        folder / "lab", [SCENARIO], kafka_version=request.param, tethered=True
-    ) as cluster:
-        lab = Damaged(cluster, play(cluster, [SCENARIO]))
+    with damaged(folder / "lab", beside=[SCENARIO], kafka_version=request.param) as lab:
+        cluster = lab.cluster
         for topic in (*TAILS, KEPT, ERASED):
             elect_unclean(cluster, TopicPartition(topic, 0))
             cluster.wait_partition(topic, 0, lambda state: state.leader == 1, "b1 to lead")
@@ -111,7 +113,7 @@ def course(
             produce(cluster, topic, 0, SINCE)
         produce(cluster, ERASED, 0, 2 * OWN)
         delete_records(cluster, TopicPartition(ERASED, 0), SHARED + OWN + 1)
-        delete(lab, DELETED)
+        delete_topic(cluster, DELETED)
         tear(lab, TAILS[0])
         disk, files = logs(lab), everything(lab)
         state = folder / "state"
@@ -129,7 +131,7 @@ def course(
         for topic in TAILS:
             cluster.wait_partition(topic, 0, lambda state: 3 in state.isr, "b3 to follow")
         running = check(lab, "--rescued", to, "--while-running")
-        stray = any(folder.name.endswith("-stray") for folder in all_folders(lab))
+        stray = any(list(root.glob("*-stray")) for root in directories(lab))
         yield Course(
             before,
             one,
@@ -147,10 +149,6 @@ def course(
 
 def directories(lab: Damaged) -> list[Path]:
     return list(lab.cluster.broker(3).layout.log_dirs)
-
-
-def all_folders(lab: Damaged) -> list[Path]:
-    return [path for root in directories(lab) for path in root.iterdir() if path.is_dir()]
 
 
 def from_logs(lab: Damaged, number: int | None = None) -> list[object]:
@@ -202,19 +200,6 @@ def tear(lab: Damaged, topic: str) -> None:
         end = read_log(folder).end
         file.seek(0, os.SEEK_END)
         file.write(end.to_bytes(8, "big") + begun[8:])
-
-
-def delete(lab: Damaged, topic: str) -> None:
-    from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
-
-    state = DeleteTopicsRequest.DeleteTopicState(name=topic)
-    request = DeleteTopicsRequest(topics=[state], timeout_ms=10_000)
-    answer = lab.cluster.command(request, DeleteTopicsResponse)
-    assert [response.error_code for response in answer.responses] == [0]
-    lab.cluster.wait_until(
-        lambda: topic not in {partition.partition.topic for partition in lab.cluster.partitions()},
-        f"{topic} to be gone",
-    )
 
 
 def make(cluster: Cluster, topic: str, assignment: list[list[int]]) -> None:

@@ -4,30 +4,29 @@ b4 led `carts` and `left` last and is back EMPTY; b3 led the partitions of `__tr
 last and is dead.
 """
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from breakglass.services.kafka.cluster.settings import MIN_ISR
-from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.properties import OPERATOR, SMALL
+from breakglass.services.lab.scenarios.behind import HELD_OFF
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
-from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.scenarios.replaced_disk import HELD_OFF
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.scenarios.scenario import (
+    Scenario,
+    Script,
+    Shape,
+    Stage,
+)
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.access import Acl, Operation, Resource
 from tests.kit.acl_page import acls_of, all_but, allowed
 from tests.kit.client_properties import write_client_properties
-from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.asking import transactional
 from tests.lab.recover.settings.asking import own
-from tests.lab.scenarios.damaged import Damaged
+from tests.lab.scenarios.damaged import Damaged, lab_after
 
 TRANSACTIONS = "__transaction_state"
 PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
@@ -36,7 +35,9 @@ PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
 def _script(stage: Stage) -> Script:
     partitions = [*stage.create("carts", [(4, 1, 2)]), *stage.create("left", [(4, 1, 2)])]
     stage.create(TRANSACTIONS, [(3, 1)] * PARTITIONS)
-    _make_known(stage)
+    # Every coordinator writes down a transactional id.
+    for number in range(4 * PARTITIONS):
+        transactional(stage.cluster, f"writer-{number}")
     stage.write(partitions, 100)
     yield B2_LOST
     stage.write(partitions, 25)
@@ -46,29 +47,12 @@ def _script(stage: Stage) -> Script:
     return list[Expectation]()
 
 
-def _make_known(stage: Stage) -> None:
-    """Let every coordinator write down a transactional id."""
-    for number in range(4 * PARTITIONS):
-        producer = Producer(
-            {
-                "bootstrap.servers": stage.cluster.lab_bootstrap,
-                "transactional.id": f"writer-{number}",
-            },
-            logger=logging.getLogger("tests.acls"),
-        )
-        producer.init_transactions(DEADLINE_SECONDS)
-
-
 BROKEN = Scenario(
     "for-acls", __doc__ or "", _script, course=COURSE, shape=Shape(brokers=4, overrides=HELD_OFF)
 )
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    folder = tmp_path_factory.mktemp("acls")
-    with raise_lab(folder / "lab", [BROKEN], secured=True, tethered=True) as cluster:
-        yield Damaged(cluster, play(cluster, [BROKEN]))
+lab = lab_after(beside=[BROKEN], secured=True)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,10 @@ import pytest
 
 from breakglass.services.guard import act as guard
 from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
+from breakglass.services.guard.steps import FREEZE_ELECTIONS
 from breakglass.services.kafka.cluster.settings import UNCLEAN_ELECTION, LayeredSetting
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.behind import ELECTION_INTERVAL
 from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
@@ -22,9 +24,7 @@ from breakglass.services.lab.scenarios.damage import (
     QUICK_TO_FENCE,
     bring_back,
 )
-from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.recovery.acts.topic_settings import HoldElections, PutSettingsBack
@@ -41,7 +41,7 @@ from tests.lab.recover.settings.asking import (
     own,
     run,
 )
-from tests.lab.scenarios.damaged import damaged
+from tests.lab.scenarios.damaged import cluster_after
 
 B1_FIRST, B2_FIRST = (3, 1, 2), (3, 2, 1)
 TOPICS = ("feed", "news", "stock", "wires", "cables", "quiet", "tapes")
@@ -62,13 +62,11 @@ def _script(stage: Stage) -> Script:
     return list[Expectation]()
 
 
+FREEZE = ("recover", "freeze", "--write")
 BROKEN = Scenario("for-hold", __doc__, _script, course=COURSE, shape=Shape(overrides=NO_TIMERS))
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with damaged(tmp_path_factory.mktemp("lab"), beside=[BROKEN]) as lab:
-        yield lab.cluster
+lab = cluster_after(BROKEN)
 
 
 @pytest.fixture
@@ -119,23 +117,23 @@ def test_r14_without_consent_it_says_who_would_win_and_sends_nothing(
     rows = [line.split() for line in ended.out.splitlines()]
     assert ["feed-0", "b1", "0", "b1", "0"] in rows
     assert ["feed-1", "b2", "25", "b1", "0"] in rows
-    refused = run(behind, "recover", "freeze", "--write", "--consent=hold news")
-    assert (refused.code, refused.said[-1]) == (3, "consent: hold feed")
+    refused = run(behind, *FREEZE, "--consent=freeze news")
+    assert (refused.code, refused.said[-1]) == (3, "consent: freeze feed")
     assert changes(behind) == []
     assert own(lab, UNCLEAN_ELECTION, "feed") == "true"
 
 
 def test_r14_held_nobody_is_elected_until_it_is_released(lab: Cluster, behind: Watched) -> None:
     configure_topic(lab, "feed", {UNCLEAN_ELECTION: "true"})
-    held = run(behind, "recover", "freeze", "--write", "--consent=hold feed")
+    held = run(behind, *FREEZE, "--consent=freeze feed")
     assert held.code == 0, held.err
     assert own(lab, UNCLEAN_ELECTION, "feed") == "false"
     return_of_b2(lab)
     assert leaders(lab, "feed") == [None, None]
-    assert newest_journal(behind).result == "held"
-    again = run(behind, "recover", "freeze", "--write")
+    assert newest_journal(behind).result == "frozen"
+    again = run(behind, *FREEZE)
     assert again.code == 0
-    assert "Nothing is to be held" in again.err
+    assert "Nothing is frozen" in again.err
 
     asked = run(behind, "recover", "thaw", "--write")
     assert asked.said[-1] == "consent: release feed and 2 partitions lose 25"
@@ -153,7 +151,7 @@ def test_r14_what_is_on_by_default_is_held_and_the_topic_has_nothing_of_its_own_
     lab: Cluster, behind: Watched
 ) -> None:
     with on_by_default(lab):
-        held = run(behind, "recover", "freeze", "--topic", "news", "--write", "--consent=hold news")
+        held = run(behind, *FREEZE, "--topic", "news", "--consent=freeze news")
         assert held.code == 0, held.err
         assert layers(lab, UNCLEAN_ELECTION, "news") == LayeredSetting("false", "true")
         asked = run(behind, "recover", "thaw", "--write")
@@ -167,9 +165,7 @@ def test_r14_every_topic_with_it_on_is_found_whoever_said_so(lab: Cluster, behin
     for topic in ("quiet", "feed"):
         configure_topic(lab, topic, {UNCLEAN_ELECTION: "false"})
     with on_by_default(lab):
-        document = run(
-            behind, "recover", "freeze", "--write", "--json", "--consent=hold 5 topics"
-        ).document
+        document = run(behind, *FREEZE, "--json", "--consent=freeze 5 topics").document
         held = {one["topic"] for one in document["settings"]}
         assert held == {"news", "stock", "wires", "cables", "tapes"}
         assert {own(lab, UNCLEAN_ELECTION, topic) for topic in held} == {"false"}
@@ -179,14 +175,12 @@ def test_r14_every_topic_with_it_on_is_found_whoever_said_so(lab: Cluster, behin
 
 
 @pytest.mark.parametrize("unclean", ["stock"], indirect=True)
-@pytest.mark.parametrize(
-    ("kind", "step"), [("request", "hold unclean elections"), ("outcome", "-")]
-)
+@pytest.mark.parametrize(("kind", "step"), [("request", FREEZE_ELECTIONS), ("outcome", "-")])
 @pytest.mark.parametrize("command", [("recover", "resume"), ("recover", "thaw")])
 def test_r14_a_hold_that_was_killed_is_put_back(
     lab: Cluster, behind: Watched, unclean: str, kind: str, step: str, command: tuple[str, ...]
 ) -> None:
-    view = killed_at(behind, kind, step, 1, "recover", "freeze", "--write", "--consent=hold stock")
+    view = killed_at(behind, kind, step, 1, *FREEZE, "--consent=freeze stock")
     sent = kind == "outcome"
     assert own(lab, UNCLEAN_ELECTION, "stock") == ("false" if sent else "true")
     assert view.result is None
@@ -202,7 +196,7 @@ def test_r14_a_hold_that_was_killed_is_put_back(
 def test_r14_what_somebody_else_set_meanwhile_is_left(
     lab: Cluster, behind: Watched, unclean: str
 ) -> None:
-    assert run(behind, "recover", "freeze", "--write", "--consent=hold wires").code == 0
+    assert run(behind, *FREEZE, "--consent=freeze wires").code == 0
     set_config(lab, ConfigResource.TOPIC, "wires", UNCLEAN_ELECTION, None)
     lab.wait_until(lambda: own(lab, UNCLEAN_ELECTION, "wires") is None, "it to be taken away")
     before = changes(behind)
@@ -223,7 +217,7 @@ def test_r14_a_setting_that_changed_since_consent_refuses(
     configure_topic(lab, "cables", {UNCLEAN_ELECTION: "true"})
     before = changes(behind)
     with pytest.raises(ConsentOutdated, match="cables: it was"):
-        act.carry_out(armed.power("a test"), frozen, ["hold cables"])
+        act.carry_out(armed.power("a test"), frozen, ["freeze cables"])
     assert changes(behind) == before
     assert own(lab, UNCLEAN_ELECTION, "cables") == "true"
     configure_topic(lab, "cables", {UNCLEAN_ELECTION: "false"})
@@ -233,7 +227,7 @@ def test_r14_a_setting_that_changed_since_consent_refuses(
 def test_r14_a_release_that_was_killed_or_is_outdated_is_taken_up_again(
     lab: Cluster, behind: Watched, unclean: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(behind, "recover", "freeze", "--write", "--consent=hold stock").code == 0
+    assert run(behind, *FREEZE, "--consent=freeze stock").code == 0
     consent = "--consent=release stock and 2 partitions lose 25"
     release = ("recover", "thaw", "--write", consent)
     view = killed_at(behind, "request", "put setting back", 1, *release)
@@ -262,8 +256,8 @@ def test_r14_the_console_holds_and_releases(lab: Cluster, unclean: str) -> None:
     with console(lab.bootstrap_servers, "--write") as operator:
         operator.terminal.wait_for("Topic-partition")
         operator.press("h")
-        agree(operator, "hold tapes")
-        operator.terminal.wait_for("Done       held until it is released")
+        agree(operator, "freeze tapes")
+        operator.terminal.wait_for("Done       frozen until")
         assert own(lab, UNCLEAN_ELECTION, "tapes") == "false"
         operator.press("escape")
         operator.terminal.wait_for(" e elect")

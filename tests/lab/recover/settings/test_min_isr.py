@@ -14,10 +14,9 @@ from breakglass.services.guard import act as guard
 from breakglass.services.guard.act import ConsentOutdated, Front, GuardedRun
 from breakglass.services.kafka.cluster.settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.behind import HELD_OFF
 from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
-from breakglass.services.lab.scenarios.replaced_disk import HELD_OFF
-from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
-from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape, Stage
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionState, TopicPartition
@@ -28,7 +27,7 @@ from tests.lab.asking import consume
 from tests.lab.console.test_electing_on_screen import console
 from tests.lab.recover.session import Watched, judged, judgement, watched
 from tests.lab.recover.settings.asking import agree, changes, killed_at, layers, own, run
-from tests.lab.scenarios.damaged import damaged
+from tests.lab.scenarios.damaged import cluster_after
 
 CARTS, PLAIN, TYPED = (TopicPartition(topic, 0) for topic in ("carts", "plain", "typed"))
 WITH_BOMB, INTACT = TopicPartition("mixed", 0), TopicPartition("mixed", 1)
@@ -60,10 +59,7 @@ BROKEN = Scenario(
 )
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with damaged(tmp_path_factory.mktemp("lab"), beside=[BROKEN]) as lab:
-        yield lab.cluster
+lab = cluster_after(BROKEN)
 
 
 @pytest.fixture
@@ -123,7 +119,7 @@ def test_r03_where_the_controller_elects_by_order_it_is_refused(
     finally:
         configure_topic(lab, "carts", {UNCLEAN_ELECTION: "false"})
     assert ended.code == 3
-    assert "hold it first, `breakglass recover freeze --topic carts --write`" in ended.err
+    assert "`breakglass recover freeze --topic carts --write`" in ended.err
     assert changes(behind) == []
 
 

@@ -30,16 +30,17 @@ from breakglass.services.checkpoint.kafka.control import (
 )
 from breakglass.services.checkpoint.kafka.deciding import greatest_common_cut
 from breakglass.services.checkpoint.kafka.evidence import assigned_topics
-from breakglass.services.checkpoint.kafka.groups import GroupLag, lags, read_by
 from breakglass.services.checkpoint.kafka.holding import HELD, put_back, without_hold
 from breakglass.services.checkpoint.kafka.logs import FROM_OUTSIDE, require_stamp
-from breakglass.services.checkpoint.kafka.owners import promised_states, with_states
+from breakglass.services.checkpoint.kafka.owners import (
+    GroupLag,
+    lags,
+    promised_states,
+    with_states,
+)
 from breakglass.services.checkpoint.kafka.transaction_logs import transaction_state
 from breakglass.services.checkpoint.kafka.transactions import (
-    FEW,
-    WORTHWHILE,
     TransactionWindow,
-    worth_another,
 )
 from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
 from breakglass.services.checkpoint.spark.partition_copy import needed_from
@@ -211,21 +212,6 @@ def test_h05_a_group_lags_that_has_not_processed_all_of_its_topics(
     )
 
 
-def test_an_empty_partition_needs_no_offset_and_a_group_that_committed_nothing_is_named() -> None:
-    assert lags({"g": {A0: 10}}, {A0: 10, A1: 0}) == ()
-    assert lags({"g": {}}, ENDS_OF_CUT) == (GroupLag("g", ()),)
-    assert read_by({A0: 1}, ENDS_OF_CUT) == {A0: 10, A1: 20}, "of its topics alone"
-
-
-def test_a_group_lags_only_where_there_is_a_record_between_and_not_markers_alone() -> None:
-    stopped = {"g": {A0: 9, A1: 18}}
-    assert lags(stopped, ENDS_OF_CUT, lambda *_: True) == ()
-    found = lags(stopped, ENDS_OF_CUT, lambda one, *_: one == A0)
-    assert found == (GroupLag("g", ((A1, 18, 20),)),)
-    far = lags({"g": {A0: 1_000}}, {A0: 2_000}, lambda *_: pytest.fail("it is far"))
-    assert far == (GroupLag("g", ((A0, 1_000, 2_000),)),)
-
-
 ENDS = {1: 10, 2: 10, 3: 10}
 
 
@@ -253,13 +239,6 @@ def saved(id: int, position: int, state: bytes | None) -> Created:
 
 def noted(*records: Created) -> Control:
     return control_of([record.record for record in records], since=TAKE.id)
-
-
-def test_a_state_that_was_saved_at_the_checkpoint_is_promised_and_held() -> None:
-    control = noted(saved(4, 50, b"before"), saved(5, 99, b"at it"))
-    cut = with_states(TAKE, CUT, IDS, TRUNCATED, control)
-    assert (cut.groups["tellers"].states, cut.groups["tellers"].replayed) == ((1,), ())
-    assert promised_states(TAKE, cut, IDS, control) == {1: {"tellers": b"at it"}}
 
 
 @pytest.mark.parametrize(
@@ -353,27 +332,8 @@ def test_a_damaged_record_of_a_coordinator_is_named_and_one_that_removes_an_id_i
         transaction_state(removing._replace(value=value))
 
 
-OFTEN = 100 * FEW
-
-
 def test_a_window_has_the_offsets_from_the_floors_to_the_ends_of_the_checkpoint() -> None:
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     floors = TransactionFloors({"__consumer_offsets": {7: 1}}, {}, {1: 10, 2: 5})
     window = TransactionWindow(floors, {first: 30, second: 5})
     assert window.offsets({first: 1, second: 2}) == 20
-
-
-@pytest.mark.parametrize(
-    ("offsets", "before", "again"),
-    [
-        (FEW, None, False),
-        (FEW + 1, None, True),
-        (int(WORTHWHILE * OFTEN), OFTEN, True),
-        (int(WORTHWHILE * OFTEN) + 1, OFTEN, False),
-        (FEW, OFTEN, False),
-    ],
-)
-def test_another_window_is_sought_while_that_makes_it_much_shorter(
-    offsets: int, before: int | None, again: bool
-) -> None:
-    assert worth_another(offsets, before) is again

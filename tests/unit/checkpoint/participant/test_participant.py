@@ -1,6 +1,5 @@
 """Where a participant is and goes on, what led to its outputs, and what it has seen before."""
 
-import pytest
 from confluent_kafka import TopicPartition as Offset
 
 from breakglass.services.checkpoint.kafka.control import (
@@ -17,7 +16,7 @@ from breakglass.services.checkpoint.participant.participant import (
     KnownRecords,
     Starting,
 )
-from breakglass.services.checkpoint.protocol.participant import CheckpointState
+from breakglass.services.checkpoint.protocol.values import CheckpointState
 from breakglass.services.model import TopicPartition
 
 OLD, NEW = "a" * 32, "b" * 32
@@ -27,11 +26,6 @@ PARTITION = TopicPartition("bank", 2)
 def test_h03_the_checkpoint_is_committed_with_the_offset() -> None:
     assert sn_of(InputPosition(PARTITION, NEW, 5, CheckpointState(12)).metadata) == 12
     assert sn_of("breakglass sn=12\0") == 12, "the client adds a NUL"
-
-
-@pytest.mark.parametrize("metadata", [None, "", "sn=4", "breakglass sn=-4", "breakglass sn=٣"])
-def test_metadata_of_others_says_nothing(metadata: str | None) -> None:
-    assert sn_of(metadata) == 0
 
 
 def test_h02_an_output_of_what_a_restore_has_moved_is_told_as_the_one_it_was() -> None:

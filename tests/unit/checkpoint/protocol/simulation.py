@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from breakglass.services.checkpoint.protocol import coordinator, participant, values
-from breakglass.services.checkpoint.protocol.participant import (
+from breakglass.services.checkpoint.protocol import values
+from breakglass.services.checkpoint.protocol.values import (
     Acknowledge,
     AppendFollowUp,
-    CheckpointState,
-    TakeCopy,
-)
-from breakglass.services.checkpoint.protocol.values import (
     CheckpointRecord,
+    CheckpointState,
     Copy,
     CopyId,
     Intent,
     PartitionBackup,
     Status,
+    TakeCopy,
     may_become,
 )
 
@@ -152,7 +150,7 @@ class World:
     def __init__(self, partitions: int = 3) -> None:
         self.partitions = [Partition(number) for number in range(partitions)]
         self.messages: list[Message] = []
-        self.take: coordinator.Take | None = None
+        self.take: values.Take | None = None
         self.acknowledged: dict[int, list[int]] = {}
         """By checkpoint: the end of each log when the client was told that it had started."""
         self.ids: list[int] = []
@@ -164,8 +162,8 @@ class World:
 
     def ask(self, id: int | None = None) -> None:
         wanted = id if id is not None else max(self.ids, default=0) + 1
-        found = coordinator.take(wanted, self._numbers, self.ids)
-        assert isinstance(found, coordinator.Take), found
+        found = values.take(wanted, self._numbers, self.ids)
+        assert isinstance(found, values.Take), found
         self.ids.append(wanted)
         self.take = found
         self.request()
@@ -178,13 +176,13 @@ class World:
 
     def fail_over_coordinator(self) -> None:
         if self.take is not None:
-            self.take = coordinator.Take(self.take.id, self._numbers)
+            self.take = values.Take(self.take.id, self._numbers)
             self.request()
 
     def _acknowledge(self, message: Message) -> None:
         if self.take is None or message.answer is None:
             return
-        self.take = coordinator.acknowledge(self.take, message.sender, message.answer)
+        self.take = values.acknowledge(self.take, message.sender, message.answer)
         if self.take.acknowledged:
             self.acknowledged[self.take.id] = [len(partition.log) for partition in self.partitions]
             self.take = None
@@ -207,7 +205,7 @@ class World:
             create = Record(partition.end, Kind.CREATE, message.checkpoint, peer=CLIENT)
             partition.log.append(create)
             return
-        effects = participant.receive(partition.state.checkpoint, message.checkpoint)
+        effects = values.receive(partition.state.checkpoint, message.checkpoint)
         kinds: list[Kind] = [message.kind]
         if len(effects) == 2:
             kinds = [Kind.CREATE, message.kind]
@@ -249,7 +247,7 @@ class World:
 
     def _process_create(self, partition: Partition, command: Record) -> CheckpointRecord:
         record = CheckpointRecord(Intent.CREATE, command.checkpoint, command.position)
-        state, effects = participant.process_create(partition.state.checkpoint, record)
+        state, effects = values.process_create(partition.state.checkpoint, record)
         partition.state = replace(partition.state, checkpoint=state)
         events = [effect.record for effect in effects if isinstance(effect, AppendFollowUp)]
         for effect in effects:
@@ -286,7 +284,7 @@ class World:
             if event.kind is Kind.EVENT and event.source > state.processed:
                 state = up_to(state, partition.number, partition.log, event.source)
                 if event.follow_up is not None:
-                    checkpoint = participant.replay(state.checkpoint, event.follow_up)
+                    checkpoint = values.replay(state.checkpoint, event.follow_up)
                     state = replace(state, checkpoint=checkpoint)
         partition.state = state
         if partition.state.checkpoint.id != values.NO_CHECKPOINT:
@@ -304,7 +302,7 @@ class World:
 
     def status(self, checkpoint: int) -> Status:
         backups = [self.backup(checkpoint, number) for number in self._numbers]
-        return coordinator.status(self._numbers, backups)
+        return values.status(self._numbers, backups)
 
     def begin_copy(self, number: int) -> None:
         """The worker hears of the copy it has to take, and notes it."""

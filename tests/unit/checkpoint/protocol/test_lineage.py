@@ -28,7 +28,7 @@ from breakglass.services.checkpoint.protocol.lineage import (
     needed,
     reading_order,
 )
-from breakglass.services.checkpoint.protocol.participant import CheckpointState, read
+from breakglass.services.checkpoint.protocol.values import CheckpointState, read
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition
 from breakglass.services.topic_backup.summary import EpochStart
 from tests.kit.extent import examples
@@ -57,24 +57,6 @@ def log(*ranges: tuple[int, int, int], start: int = 0) -> EpochHistory:
 )
 def test_h10_a_log_that_went_on_is_the_same(now: EpochHistory) -> None:
     assert diverged(ORDERS, WANTED, now) == ""
-
-
-@pytest.mark.parametrize(
-    ("now", "words"),
-    [
-        pytest.param(log((5, 0, 10), (6, 10, 20)), "epoch 6", id="the same length"),
-        pytest.param(log(), "ends at 0", id="empty"),
-    ],
-)
-def test_h10_a_log_that_was_cut_is_another_one(now: EpochHistory, words: str) -> None:
-    reason = diverged(ORDERS, WANTED, now)
-    assert words in reason
-    assert "offset 19 of orders-3" in reason
-
-
-def test_h10_records_in_transit_count_like_those_before_the_cut() -> None:
-    wanted = (*WANTED, EpochStart(5, 25))
-    assert "offset 25" in diverged(ORDERS, wanted, log((5, 0, 22), (6, 22, 40)))
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
@@ -321,18 +303,6 @@ def test_h08_groups_that_process_at_least_once_lose_and_double_nothing() -> None
         assert ended(found, positions, offsets) == ONCE, seed
 
 
-@pytest.mark.parametrize(
-    ("origin", "end"), [(RecordLineage(1, 4), 9), (RecordLineage(1, 5), 7), (None, 9)], ids=str
-)
-def test_h08_a_record_whose_cause_is_outside_ends_the_cut(
-    origin: RecordLineage | None, end: int
-) -> None:
-    found = greatest_cut({0: 5, 1: 5}, {0: 9, 1: 5}, {0: 9, 1: 6}, [Lineage(0, 7, origin)])
-    assert found.positions == {0: end, 1: 5}
-    assert found.rolled_back == {0: 9 - end, 1: 0}
-    assert found.offsets == {0: end, 1: 5}
-
-
 def test_h08_what_does_not_count_changes_no_cut_and_nothing_in_transit() -> None:
     left_out = 0
     for seed in SEEDS:
@@ -485,15 +455,6 @@ def test_what_is_read_against_the_flow_loses_nothing(
     for seed in range(ORDER_SEEDS):
         found = read_everything(flows, stages, seed)
         assert (found.orphans(), found.lost()) == (set(), set()), seed
-
-
-def test_a_flow_is_written_as_the_option_takes_it() -> None:
-    assert str(GroupFlow("g1", ("A", "B"), ("C",))) == "g1:A,B>C"
-
-
-def test_the_last_group_is_read_first_and_the_first_input_last_and_every_topic_once() -> None:
-    stages = [([flow.group for flow in one.flows], one.topics) for one in order_of(CHAIN, "ABCX")]
-    assert stages == [(["g2"], ("C", "X")), (["g1"], ("B",)), ([], ("A",))]
 
 
 @pytest.mark.parametrize(

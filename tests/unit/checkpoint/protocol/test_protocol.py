@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.checkpoint.protocol import coordinator, values
+from breakglass.services.checkpoint.protocol import values
 from breakglass.services.checkpoint.protocol.lineage import cut
 from breakglass.services.checkpoint.protocol.values import (
     DIFFERENT_COPIES,
@@ -24,8 +24,6 @@ from breakglass.services.checkpoint.protocol.values import (
     Status,
     begin,
     checkpoint_status,
-    counting_copy,
-    may_become,
     partition_status,
 )
 from tests.kit.extent import examples
@@ -105,46 +103,6 @@ def world_of_the_tables() -> World:
         commit_all(world, partition.number)
     world.ask()
     return world
-
-
-def table(world: World, number: int) -> list[str]:
-    """``position word``, as in the ZEP; a follow-up names what it follows."""
-    return [_row(record) for record in world.partitions[number].log[EARLIER:]]
-
-
-def _row(record: Record) -> str:
-    if record.kind is not Kind.EVENT:
-        return f"{record.position} {record.kind}"
-    word = "event" if record.follow_up is None else record.follow_up.intent
-    return f"{record.position} {word} of {record.source}"
-
-
-REQUEST_FIRST = "create", "create", "receive", "created of 12", "ignored of 13", "event of 14"
-COMMAND_FIRST = "create", "receive", "create", "created of 12", "event of 13", "ignored of 14"
-
-
-@pytest.mark.parametrize(
-    ("arriving", "log"),
-    [
-        pytest.param((Kind.CREATE, Kind.RECEIVE), REQUEST_FIRST, id="case 1: the request is first"),
-        pytest.param((Kind.RECEIVE, Kind.CREATE), COMMAND_FIRST, id="case 2: the command forces"),
-    ],
-)
-def test_a_command_never_comes_before_the_checkpoint_that_its_sender_has_passed(
-    arriving: tuple[Kind, Kind], log: tuple[str, ...]
-) -> None:
-    world = world_of_the_tables()
-    deliver(world, 0, Kind.CREATE)
-    world.transfer(0, 1)
-    process_all(world, 0)
-    world.send(0)
-    for kind in arriving:
-        deliver(world, 1, kind)
-    process_all(world, 1)
-    assert table(world, 0) == ["12 create", "13 transfer", "14 created of 12", "15 event of 13"]
-    assert table(world, 1) == [f"{at} {words}" for at, words in enumerate(log, EARLIER + 1)]
-    assert [partition.state.checkpoint.position for partition in world.partitions] == [12, 12]
-    assert settled(world) is Status.COMPLETED
 
 
 def test_an_ignored_command_is_followed_by_the_checkpoint_that_stands() -> None:
@@ -305,29 +263,6 @@ def test_statuses_of_partitions_add_up_in_zeebes_order(
 ) -> None:
     found = {checkpoint_status(order) for order in itertools.permutations(partitions)}
     assert found == {whole}
-
-
-@pytest.mark.parametrize(
-    ("copies", "status"), [((D, F), F), ((F, O), O), ((O, C), C), ((F, C), C), ((F, F), F), ((), D)]
-)
-def test_of_several_nodes_copies_the_best_one_counts(
-    copies: tuple[Status, ...], status: Status
-) -> None:
-    found = tuple(Copy(CopyId(1, 2, node), one) for node, one in enumerate(copies))
-    assert partition_status(PartitionBackup(2, found)) is status
-    counting = counting_copy(PartitionBackup(2, found))
-    assert (counting.status if counting else D) is status
-
-
-def test_partitions_nothing_is_known_of_do_not_exist() -> None:
-    one = PartitionBackup(1, (Copy(CopyId(1, 1, 0), C, 12, digest="aa"),))
-    assert coordinator.status((1, 2), [one]) is I
-    assert coordinator.status((1,), [one, PartitionBackup(7)]) is C
-
-
-def test_only_zeebes_transitions_are_allowed() -> None:
-    allowed = {(a, b) for a in Status for b in Status if may_become(a, b)}
-    assert allowed == {(D, O), (D, F), (O, C), (O, F), (C, F)}
 
 
 OWN, OTHER = CopyId(1, 2, 0), CopyId(1, 2, 1)

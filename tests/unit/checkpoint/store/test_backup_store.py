@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import (
     DIFFERENT_COPIES,
     OWNER_CHANGED,
     CopyId,
+    NotHigher,
     Status,
 )
 from breakglass.services.checkpoint.store.backup_store import BackupStore, Copies
@@ -26,13 +26,11 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.checkpoint.store.files import (
     CheckpointFile,
     Files,
-    contents,
     of_checkpoint,
     of_copy,
 )
 from breakglass.services.errors import (
     AlreadyRunning,
-    BreakglassError,
     MalformedInput,
     Refused,
     UnsupportedSchema,
@@ -44,7 +42,6 @@ from tests.unit.checkpoint.store.stores import (
     SUBJECTS,
     completed,
     copied,
-    failure,
     manifest,
     reserved,
     started,
@@ -52,7 +49,6 @@ from tests.unit.checkpoint.store.stores import (
     take,
     ticking,
 )
-from tests.unit.damage import emptied, removed, replaced, swapped
 
 ONE = CopyId(1, 2, 0)
 OTHER_NODES = CopyId(1, 2, 1)
@@ -110,21 +106,6 @@ def test_files_lie_by_checkpoint_partition_and_node(store: BackupStore) -> None:
 
 
 # --- statuses
-
-
-def test_statuses_follow_what_is_written(store: BackupStore) -> None:
-    assert status(store) is None
-    reserved(store, 1)
-    assert status(store) is Status.DOES_NOT_EXIST
-    store.copies.begin(ONE, POSITION)
-    assert status(store) is Status.INCOMPLETE
-    for number in (1, 3):
-        copied(store, CopyId(1, number, 0))
-    assert status(store) is Status.ONGOING
-    store.copies.complete(ONE, manifest())
-    assert status(store) is Status.COMPLETED
-    store.copies.fail(ONE, "its disk is lost")
-    assert status(store) is Status.FAILED
 
 
 BEGINNINGS: dict[str, Callable[[Copies], object]] = {
@@ -200,15 +181,6 @@ def test_a_failure_wins_over_a_copy_that_is_completed_later(store: BackupStore) 
     assert (found.status, found.failure) == (Status.FAILED, OWNER_CHANGED)
 
 
-def test_the_first_reason_of_a_failure_stays(store: BackupStore) -> None:
-    reserved(store, 1)
-    for reason in ("no space is left", "something else"):
-        store.copies.fail(ONE, reason)
-        store.fail_checkpoint(1, reason)
-    assert failure(store) == "no space is left"
-    assert stored(store).partitions[1].failure == "no space is left"
-
-
 @pytest.mark.parametrize(
     ("records", "ends", "verdict"),
     [(RECORDS, Status.COMPLETED, None), ("b" * 64, Status.FAILED, DIFFERENT_COPIES)],
@@ -241,23 +213,6 @@ def test_a_new_owner_finds_its_partition_by_name_whatever_its_number(store: Back
     assert store.fail_unfinished(take(2, subjects=(moved,)), {2: 2}) == {2: (1, 2)}
     for id in (1, 2):
         assert [part.number for part in stored(store, id).partitions if part.failure] == [id]
-
-
-def test_a_new_owner_leaves_alone_checkpoints_that_do_not_name_its_partition(
-    store: BackupStore,
-) -> None:
-    completed(store, 1)
-    assert store.reserve(take(2, subjects=(NumberedPartition(2, "other", 0),))) is None
-    assert store.reserve(replace(take(3), incarnation="another")) is None
-    later = take(4, subjects=(*SUBJECTS, NumberedPartition(4, "orders", 3)))
-    assert store.reserve(later) is None
-    assert store.fail_unfinished(later, {2: 4, 4: 4}) == {2: (4,), 4: (4,)}
-    assert [status(store, id) for id in (1, 2, 3, 4)] == [
-        Status.COMPLETED,
-        Status.DOES_NOT_EXIST,
-        Status.DOES_NOT_EXIST,
-        Status.FAILED,
-    ]
 
 
 # --- ids
@@ -368,20 +323,6 @@ def test_deleting_is_idempotent_and_leaves_the_id_taken(store: BackupStore) -> N
     assert of_first(store) == ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
 
 
-def test_a_deletion_that_was_cut_off_is_one_and_is_ended_by_another(store: BackupStore) -> None:
-    for id in (1, 2):
-        completed(store, id)
-    blobs = store.copies._files.blobs("checkpoints/1")
-    assert blobs.create("deleted.json", b'{"schema": 1, "at_ms": 5}')
-    assert blobs.create("2/0/.left-by-a-killed-writer", b"{")
-    assert store.read(1) is None
-    assert store.deleted_with_rest() == (1,)
-    store.delete(1)
-    assert of_first(store) == ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
-    assert store.deleted_with_rest() == ()
-    assert status(store, 2) is Status.COMPLETED
-
-
 def of_first(store: BackupStore) -> list[str]:
     """The files of checkpoint 1."""
     return [file for file in files_of(store) if file.split("/")[1] == "1"]
@@ -423,15 +364,6 @@ def test_a_file_that_says_nothing_sensible_is_named(
     store.copies._files.blobs("checkpoints/1").create("started.json", content)
     with pytest.raises(error, match=r"checkpoints/1/started\.json(: [^: ]| has schema)"):
         store.read(1)
-
-
-def test_what_a_killed_writer_left_is_passed_over(store: BackupStore) -> None:
-    reserved(store, 1)
-    blobs = store.copies._files.blobs("checkpoints")
-    for name in ("1/.tmp", "1/2/0/other.json", "x/take.json", "01/take.json", "1/2/take.json"):
-        blobs.create(name, b"")
-    assert store.ids() == [1]
-    assert status(store) is Status.DOES_NOT_EXIST
 
 
 # --- two machines with one number
@@ -477,15 +409,6 @@ def test_of_two_machines_that_begin_at_the_same_moment_one_has_the_number(
         assert sorted(pool.map(begin, both)) == [False, True]
 
 
-def test_another_number_takes_over_and_the_same_machine_goes_by_its_id_not_its_name(
-    store: BackupStore,
-) -> None:
-    here, there = on(HERE, store), on(THERE, store)
-    reserved(here, 1).copies.begin(ONE, POSITION)
-    there.copies.begin(OTHER_NODES, POSITION)
-    on("a" * 32 + "@renamed", store).copies.begin_again(ONE, POSITION)
-
-
 def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> None:
     """An earlier release has begun it."""
     reserved(store, 1).copies.begin(ONE, POSITION)
@@ -496,51 +419,3 @@ def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> 
     files.remove([name])
     assert files.create(name, replace(begun, machine=None))
     on(THERE, store).copies.begin_again(ONE, POSITION)
-
-
-def one_byte_changed(path: Path, _: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
-
-
-def cut(path: Path, _: Path) -> None:
-    """By two bytes: the last byte of a manifest is the line feed behind the document."""
-    path.write_bytes(path.read_bytes()[:-2])
-
-
-EVERY = (removed, emptied, replaced, one_byte_changed, cut, swapped)
-
-
-# --- damage
-
-
-def is_whole(store: BackupStore) -> bool:
-    """As `checkpoint verify` and `checkpoint restore` judge it."""
-    try:
-        found = store.read(1)
-        if found is None or found.status is not Status.COMPLETED:
-            return False
-        copies = [partition.counting for partition in found.partitions]
-        return all(copy is not None and store.copies.damaged(copy.id) is None for copy in copies)
-    except BreakglassError:
-        return False
-
-
-@pytest.fixture
-def whole(tmp_path: Path) -> BackupStore:
-    store = BackupStore(str(tmp_path), ticking())
-    completed(store, 1)
-    assert is_whole(store)
-    return store
-
-
-@pytest.mark.parametrize("damage", EVERY, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("what", ["content", "manifest"])
-def test_a_copy_whose_content_or_manifest_is_damaged_is_never_whole(
-    whole: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None], what: str
-) -> None:
-    places = [tmp_path / contents(id_) / "segments/0/records" for id_ in (CopyId(1, 1, 0), ONE)]
-    if what == "manifest":
-        places = sorted((tmp_path / "checkpoints").rglob("manifest*"))[:2]
-    damage(*places)
-    assert not is_whole(whole)

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import Retention, expired
@@ -21,7 +19,7 @@ from breakglass.services.checkpoint.store.documents import (
     decode,
     encode,
 )
-from breakglass.services.checkpoint.store.files import CheckpointFile, Name, parsed
+from breakglass.services.checkpoint.store.files import parsed
 from breakglass.services.checkpoint.store.stored import (
     StoredCheckpoint,
     StoredCopy,
@@ -30,16 +28,6 @@ from breakglass.services.checkpoint.store.stored import (
 from breakglass.services.errors import MalformedInput
 from tests.unit.checkpoint.store.stores import manifest, take
 
-NUMBERS = st.integers(0, 10**19 - 1)
-FILE = CheckpointFile
-OF_CHECKPOINTS = [FILE.TAKE, FILE.STARTED, FILE.FAILURE, FILE.DELETED]
-OF_COPIES = [FILE.ONGOING, FILE.MANIFEST, FILE.FAILURE]
-NAMES = st.one_of(
-    st.builds(Name, NUMBERS, st.none(), st.none(), st.sampled_from(OF_CHECKPOINTS)),
-    st.builds(Name, NUMBERS, st.none(), st.none(), st.just(CheckpointFile.VERIFIED), NUMBERS),
-    st.builds(Name, NUMBERS, NUMBERS, st.none(), st.just(CheckpointFile.FAILURE)),
-    st.builds(Name, NUMBERS, NUMBERS, NUMBERS, st.sampled_from(OF_COPIES)),
-)
 DOCUMENTS: tuple[Document, ...] = (
     take(5),
     StartedDocument(7, {1: 100, 2: 0}, {1: 3}),
@@ -54,12 +42,6 @@ DOCUMENTS: tuple[Document, ...] = (
     OngoingDocument(7, 100, "1.0"),
     manifest(StoredFile("segments/0/records", 7, "a" * 64)),
 )
-
-
-@given(NAMES)
-def test_a_name_is_read_as_it_was_written(name: Name) -> None:
-    assert parsed(str(name)) == name
-    assert (name.copy is None) == (name.node is None)
 
 
 @pytest.mark.parametrize(
@@ -132,21 +114,3 @@ def test_the_newest_completed_ones_are_kept_and_what_is_newer_and_old_ones_go(
 ) -> None:
     unknown = [of_status(9, F, None)] * (limits.keep is None)
     assert expired([*unknown, *history(*statuses)], limits, NOW) == gone
-
-
-@given(
-    statuses=st.lists(st.sampled_from([C, F, O, I])),
-    keep=st.none() | st.integers(0, 5),
-    older_than_ms=st.none() | st.integers(0, 10_000),
-)
-def test_the_newest_completed_one_and_the_ongoing_ones_never_go(
-    statuses: list[Status], keep: int | None, older_than_ms: int | None
-) -> None:
-    checkpoints = history(*statuses)
-    assert expired(checkpoints, Retention(), NOW) == ()
-    gone = set(expired(checkpoints, Retention(keep, older_than_ms), NOW))
-    newest = max(
-        (checkpoint.id for checkpoint in checkpoints if checkpoint.status is C), default=None
-    )
-    assert newest not in gone
-    assert not gone & {checkpoint.id for checkpoint in checkpoints if checkpoint.status is O}

@@ -9,7 +9,7 @@ from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from breakglass.services.checkpoint.kafka.groups import read_named_groups
+from breakglass.services.checkpoint.kafka.owners import read_named_groups
 from breakglass.services.errors import ClusterError, NotAuthorized, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import live_groups
 from breakglass.services.kafka.read_client import ReadClient

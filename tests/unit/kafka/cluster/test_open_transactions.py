@@ -140,14 +140,6 @@ def test_r18_r22_without_its_coordinators_word_it_is_unknown_whether_one_hangs(
     assert reason is None or reason in str(found)
 
 
-def test_producers_without_an_open_transaction_are_none_and_no_coordinator_is_asked(
-    cluster: FakeCluster, sender: Sender
-) -> None:
-    producers(cluster, {1001: -1})
-    assert read(sender) == ()
-    assert cluster.brokers[2].received == []
-
-
 @pytest.mark.parametrize(("code", "reason"), [(29, "READ on topic billing"), (6, "")])
 def test_r22_a_leader_that_does_not_tell_makes_them_unknown_with_the_reason(
     cluster: FakeCluster, sender: Sender, code: int, reason: str

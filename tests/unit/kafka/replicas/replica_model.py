@@ -8,7 +8,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from breakglass.services.kafka.replicas.epoch_ends import EpochEnd
+from breakglass.services.kafka.replicas.list_offsets import EpochEnd
 from breakglass.services.model import EpochRange
 
 UNDEFINED = (-1, -1)

@@ -101,16 +101,6 @@ def test_no_flipped_bit_is_within_what_is_said_to_be_whole(
         assert contents.corrupt_at is not None or contents.stopped
 
 
-def test_the_share_of_a_log_is_spent_on_its_newest_batches() -> None:
-    disk = DiskOfBatches(list(range(0, 10_001, 10)), [990] * 1001)
-    contents = disk.read(100_000).contents
-    assert contents is not None
-    assert contents.verified_to == 10_000
-    assert 8_000 < contents.verified_from < 9_990
-    assert contents.bytes_read < 400_000
-    assert min(disk.asked) >= contents.verified_from
-
-
 @pytest.mark.parametrize(("amid", "vouched"), [("newest", (0, 40)), ("older", None)])
 def test_a_reading_that_stops_vouches_for_what_it_read_up_to_the_newest(
     amid: str, vouched: tuple[int, int] | None

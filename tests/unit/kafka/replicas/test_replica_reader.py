@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from breakglass.services.errors import MalformedMessage, Unreachable
+from breakglass.services.errors import MalformedMessage
 from breakglass.services.kafka.replicas.list_offsets import LATEST
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
 from breakglass.services.kafka.wire.answers import denied
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import (
     EpochHistory,
@@ -85,16 +84,6 @@ class TestFigures:
         reading = read(sender, ORDERS)[ORDERS]
         assert isinstance(reading.high_watermark, Unknown)
         assert reading.log_start == start
-
-    def test_many_replicas_of_one_epoch_cost_three_requests_for_each_thousand(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
-        events = partitions_of("events", 1_200)
-        hold(cluster, events)
-        found = read(sender, *events)
-        assert {known(reading.epochs) for reading in found.values()} == {True}
-        assert len(cluster.brokers[1].received) <= 6
-        assert questions(cluster) == [1_000, 200]
 
 
 class TestPartialAnswers:
@@ -170,13 +159,6 @@ class TestRefusals:
         assert reading.epochs == reading.log_end
         assert reading.source is FigureSource.NONE
         assert (reading.log_dir_online is False) is (code == STORAGE_ERROR)
-
-    def test_a_silent_broker_is_an_error_of_all(self, cluster: FakeCluster, sender: Sender) -> None:
-        hold(cluster, [ORDERS])
-        cluster.brokers[1].serve(FetchRequest, lambda _: None)
-        reader = ReplicaReader(sender, 1)
-        with pytest.raises(Unreachable):
-            reader.read({ORDERS: TOPIC_ID}, Deadline.after(0.3))
 
 
 def leave_out_of(cluster: FakeCluster, api: Any, leaving: Callable[[Any], Any]) -> None:

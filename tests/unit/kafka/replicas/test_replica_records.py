@@ -10,18 +10,15 @@ from kafka.protocol.consumer import FetchResponse
 from breakglass.services import errors
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.snapshot import Broker
-from tests.kit.fake_broker import FakeBroker, HangUp
+from tests.kit.fake_broker import FakeBroker
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.kafka.replicas.held_log import HeldLog, tens
-from tests.unit.topic_backup.batch_bytes import batch
-from tests.unit.topic_backup.shapes import run
 
 ORDERS = TopicPartition("orders", 3)
 B2 = 2
@@ -60,17 +57,6 @@ def offsets(log: ReplicaRecords, start: int, end: int) -> list[tuple[int, int]]:
     ]
 
 
-@pytest.mark.parametrize(("start", "end"), [(20, 40), (25, 31)])
-def test_the_batches_of_a_stretch_come_whole_in_one_answer(
-    broker: FakeBroker, sender: Sender, start: int, end: int
-) -> None:
-    HeldLog(ORDERS, tens(0, 50)).serve(broker)
-    assert offsets(reader(sender), start, end) == [(20, 30), (30, 40)]
-    (asked,) = broker.received
-    assert (asked.api_key, asked.version, asked.client_id) == (1, 12, RESCUE)
-    assert asked.message.replica_id == FUTURE_REPLICA
-
-
 @pytest.mark.parametrize("chunk_bytes", [1, 100, 450, 1_000, 1_300])
 def test_a_cut_batch_is_read_again_from_its_start_and_no_more_is_held_than_was_asked_for(
     broker: FakeBroker, sender: Sender, chunk_bytes: int
@@ -81,20 +67,6 @@ def test_a_cut_batch_is_read_again_from_its_start_and_no_more_is_held_than_was_a
     found = [(one.base_offset, one.next_offset) for chunk in chunks for one in chunk.headers]
     assert found == [(first, first + 10) for first in range(0, 80, 10)]
     assert max(len(chunk.data) for chunk in chunks) <= max(chunk_bytes, len(log.batches[0]))
-
-
-def test_a_batch_cut_at_the_front_is_asked_by_its_size(broker: FakeBroker, sender: Sender) -> None:
-    log = HeldLog(ORDERS, [batch(run(0, 30))])
-    log.mishaps = [lambda: log.answer(0, log.batches[0][:200])]
-    log.serve(broker)
-    assert offsets(reader(sender, chunk_bytes=200), 0, 30) == [(0, 30)]
-    assert broker.received[1].message.max_bytes >= len(log.batches[0])
-
-
-def test_offsets_compaction_removed_are_passed_over(broker: FakeBroker, sender: Sender) -> None:
-    HeldLog(ORDERS, [*tens(0, 10), *tens(40, 50)], end=60).serve(broker)
-    assert offsets(reader(sender), 0, 60) == [(0, 10), (40, 50)]
-    assert offsets(reader(sender), 10, 40) == []
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (60, 70), (40, 70)])
@@ -135,19 +107,6 @@ def test_a_throttle_or_a_death_that_lasts_is_an_error(broker: FakeBroker, sender
         offsets(reader(sender, seconds=0.5), 0, 20)
 
 
-def hang_up() -> object:
-    raise HangUp
-
-
-def test_a_broken_connection_is_made_again_and_goes_on(broker: FakeBroker, sender: Sender) -> None:
-    log = HeldLog(ORDERS, tens(0, 40))
-    log.mishaps = [lambda: log.fetch(broker.received[-1].message), hang_up]
-    log.serve(broker)
-    assert offsets(reader(sender, chunk_bytes=1_200), 0, 40) == [
-        (0, 10), (10, 20), (20, 30), (30, 40)
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("code", "error"),
     [
@@ -166,24 +125,3 @@ def test_a_refusal_is_an_error_of_its_kind(
     log.serve(broker)
     with pytest.raises(error):
         offsets(reader(sender), 0, 20)
-
-
-def test_older_offsets_do_not_keep_it_reading_for_ever(broker: FakeBroker, sender: Sender) -> None:
-    log = HeldLog(ORDERS, tens(0, 20))
-    log.mishaps = [lambda: log.answer(0, log.batches[0])]
-    log.serve(broker)
-    with pytest.raises(errors.MalformedMessage):
-        offsets(reader(sender), 10, 20)
-
-
-def test_reading_ends_when_nobody_wants_it_any_more(broker: FakeBroker, sender: Sender) -> None:
-    HeldLog(ORDERS, tens(0, 200)).serve(broker)
-
-    def stopped() -> None:
-        if len(broker.received) == 2:
-            raise errors.Refused("stopped on request")
-
-    log = ReplicaRecords(sender, B2, ORDERS, chunk_bytes=1_000, go_on=stopped)
-    with pytest.raises(errors.Refused):
-        offsets(log, 0, 200)
-    assert len(broker.received) == 2

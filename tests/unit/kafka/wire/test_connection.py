@@ -18,7 +18,6 @@ from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.connection import BrokerConnection, first_to_answer
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
-from tests.kit.clock import Clock
 from tests.kit.deadlines import HOUR, ample
 from tests.kit.fake_broker import FakeBroker, Raw
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
@@ -65,20 +64,6 @@ class TestVersions:
             ask(connection, max_version=5)
         assert [one.version for one in broker.received] == [9, 5]
 
-    @pytest.mark.parametrize("offered", [None, (90, 91)], ids=["not at all", "too new"])
-    def test_an_api_in_no_version_of_ours_is_unsent(self, offered: tuple[int, int] | None) -> None:
-        with FakeBroker() as broker:
-            if offered:
-                broker.serve(MetadataRequest, lambda _: None, offered)
-            with closing(connect(broker)) as connection, pytest.raises(errors.UnsupportedByCluster):
-                ask(connection)
-            assert broker.received == []
-
-    def test_an_old_broker_is_asked_by_the_oldest_version(self, broker: FakeBroker) -> None:
-        broker.version_errors.append(35)
-        with closing(connect(broker)) as connection:
-            assert ask(connection).cluster_id == "here"
-
 
 SIZES = {f"a frame of {size} bytes": Raw(struct.pack(">i", size)) for size in (-1, 0, 3, 2**28 + 1)}
 
@@ -122,21 +107,6 @@ class TestAnswersThatAreNone:
 
 
 class TestWaiting:
-    def test_silence_ends_at_the_deadline_and_costs_the_connection(
-        self, broker: FakeBroker, connection: BrokerConnection
-    ) -> None:
-        broker.serve(MetadataRequest, lambda _: None)
-        with pytest.raises(errors.TimedOut):
-            ask(connection, A_MOMENT)
-        assert connection.closed
-
-    def test_past_it_nothing_is_sent(
-        self, broker: FakeBroker, connection: BrokerConnection
-    ) -> None:
-        with pytest.raises(errors.TimedOut):
-            ask(connection, 0.0)
-        assert broker.received == []
-
     def test_an_answer_that_trickles_in_is_cut_off_at_the_deadline(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
@@ -157,16 +127,6 @@ class TestWaiting:
         with pytest.raises(errors.TimedOut):
             ask(connection, A_MOMENT)
         given_up.set()
-
-    def test_a_listener_that_never_accepts_is_given_up(self, hung: Endpoint) -> None:
-        with pytest.raises(errors.TimedOut):
-            BrokerConnection(hung, PLAIN, "tests", Deadline.after(A_MOMENT))
-
-    def test_a_refused_connection_says_so_in_short(self, dead: Endpoint) -> None:
-        with pytest.raises(errors.ConnectFailed) as caught:
-            BrokerConnection(dead, PLAIN, "tests", ample())
-        assert caught.value.reason == "connection refused"
-        assert str(dead) in str(caught.value)
 
 
 def test_without_the_time_to_keep_silent_as_asked_nothing_is_sent_and_the_connection_stays(
@@ -212,12 +172,6 @@ def race(*servers: Endpoint) -> Endpoint:
     return winner
 
 
-def test_the_first_wins_and_the_others_are_left_alone(brokers: list[FakeBroker]) -> None:
-    first, second = brokers
-    assert race(first.endpoint, second.endpoint) == first.endpoint
-    assert second.connected == 0
-
-
 @pytest.mark.usefixtures("short_head_start")
 @pytest.mark.parametrize("count", [1, 2])
 def test_hung_servers_cost_a_head_start_each_and_stay_hung_meanwhile(
@@ -225,13 +179,6 @@ def test_hung_servers_cost_a_head_start_each_and_stay_hung_meanwhile(
 ) -> None:
     silent = (hung, hung._replace(host="localhost"))[:count]
     assert race(*silent, brokers[0].endpoint) == brokers[0].endpoint
-
-
-def test_a_dead_first_server_costs_not_even_a_head_start(
-    dead: Endpoint, brokers: list[FakeBroker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(patience, "HEAD_START", HOUR)
-    assert race(dead, brokers[0].endpoint) == brokers[0].endpoint
 
 
 def test_other_addresses_are_asked_for_only_where_no_server_answers_at_once(
@@ -251,38 +198,6 @@ def test_other_addresses_are_asked_for_only_where_no_server_answers_at_once(
     with pytest.raises(errors.ConnectFailed) as caught:
         first_to_answer((dead,), plain, ample(), lambda: [dead, dead._replace(host="localhost")])
     assert "any of 1 other" in str(caught.value)
-
-
-@pytest.mark.usefixtures("short_head_start")
-def test_when_none_answers_each_is_named_with_its_error(hung: Endpoint, dead: Endpoint) -> None:
-    clock = Clock()
-
-    def connect(server: Endpoint, _: Deadline) -> BrokerConnection:
-        try:
-            return plain(server, ample())
-        finally:
-            clock.advance(HOUR)
-
-    with pytest.raises(errors.ConnectFailed) as caught:
-        first_to_answer((hung, dead), connect, Deadline.after(HOUR, clock))
-    assert f"{hung} is silent" in str(caught.value)
-    assert f"{dead} cannot be reached" in str(caught.value)
-
-
-@pytest.mark.usefixtures("short_head_start")
-def test_of_two_that_answer_at_the_same_moment_one_is_closed(brokers: list[FakeBroker]) -> None:
-    both = threading.Barrier(2)
-
-    def together(server: Endpoint, deadline: Deadline) -> BrokerConnection:
-        connection = plain(server, deadline)
-        both.wait(DEADLINE_SECONDS)
-        return connection
-
-    for _ in range(5):
-        _, connection = first_to_answer([broker.endpoint for broker in brokers], together, ample())
-        wait_until(lambda: sum(broker.open for broker in brokers) == 1, "the loser to be closed")
-        connection.close()
-        wait_until(lambda: sum(broker.open for broker in brokers) == 0, "both to be closed")
 
 
 @pytest.fixture

@@ -82,15 +82,6 @@ def test_s50_a_command_line_says_once_whom_a_retry_waits_for(
     assert waits.overdue() == []
 
 
-def test_the_last_error_is_raised_when_the_time_is_up_and_not_later(clock: Clock) -> None:
-    began = clock.now
-    read, tried = failing(DOWN, 1_000, clock)
-    with pytest.raises(errors.ConnectFailed):
-        until(Deadline.after(0.5, clock), read, clock.sleep)
-    assert len(tried) > 1
-    assert clock.now - began <= 0.5
-
-
 def test_a_try_that_the_deadline_cuts_short_does_not_hide_what_was_answered_before(
     clock: Clock,
 ) -> None:
@@ -127,9 +118,3 @@ def test_what_passes_is_waited_for(
         assert heard == [error, error]
         assert tried[1] - tried[0] >= REST_SECONDS
     assert len(tried) == (3 if passes else 1)
-
-
-def test_it_is_not_begun_again_once_stopped(clock: Clock) -> None:
-    read, tried = failing(DOWN, 1_000, clock)
-    assert persist(read, str, lambda: len(tried) == 2, clock, clock.sleep) is None
-    assert len(tried) == 2

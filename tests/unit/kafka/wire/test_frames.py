@@ -2,7 +2,6 @@
 
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -11,13 +10,11 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services.errors import MalformedMessage
 from breakglass.services.kafka.wire import frames as module
-from breakglass.services.kafka.wire.frames import FIRST_BYTES, KEPT_BYTES, Frames
+from breakglass.services.kafka.wire.frames import Frames
 from breakglass.services.kafka.wire.memory import Room, TooLarge
 from tests.kit.deadlines import ample
 from tests.kit.fake_broker import FakeBroker, Raw
 from tests.unit.kafka.wire.test_connection import ask, connect
-
-SIZES = (4, FIRST_BYTES, FIRST_BYTES + 1, 3, KEPT_BYTES + 1, 40, KEPT_BYTES)
 
 
 @pytest.fixture
@@ -26,15 +23,6 @@ def wire() -> Iterator[tuple[socket.socket, socket.socket]]:
     ours, theirs = socket.socketpair()
     with closing(ours), closing(theirs):
         yield ours, theirs
-
-
-def test_frames_of_any_size_come_in_order(wire: tuple[socket.socket, socket.socket]) -> None:
-    ours, theirs = wire
-    sent = [bytes([number]) * max(size, 4) for number, size in enumerate(SIZES)]
-    framed = b"".join(struct.pack(">i", len(part)) + part for part in sent)
-    threading.Thread(target=theirs.sendall, args=(framed,), daemon=True).start()
-    frames, deadline = Frames(), ample()
-    assert [bytes(frames.read(ours, deadline)) for _ in sent] == sent
 
 
 def test_an_answer_stays_as_it_is_when_the_next_one_comes() -> None:

@@ -93,16 +93,6 @@ class TestFinding:
     def find(self, sender: Sender, choice: str = "auto") -> NativeRpc:
         return find_native_rpc(sender, choice, TOPIC, 0, ample())
 
-    @pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
-    def test_a_cluster_that_has_both_and_answers_is_used(
-        self, broker: FakeBroker, sender: Sender, form: LogInfoSchema
-    ) -> None:
-        elects(broker, 3)
-        offer(broker, form)
-        found = self.find(sender)
-        assert found.log_info is not None
-        assert (found.log_info.form, found.designates) == (form, True)
-
     @pytest.mark.parametrize("form", [None, LogInfoSchema.KIP], ids=["without the key", "with it"])
     def test_a_stock_cluster_is_asked_nothing(
         self, broker: FakeBroker, sender: Sender, form: LogInfoSchema | None
@@ -134,13 +124,6 @@ class TestFinding:
         assert (found.log_info, found.designates) == (None, False)
         assert "CLUSTER_ACTION on CLUSTER" in found.summary
 
-    def test_another_key_is_asked_if_given(self, broker: FakeBroker, sender: Sender) -> None:
-        elects(broker, 2)
-        offer(broker, LogInfoSchema.MERGED, key=120)
-        found = self.find(sender, "120")
-        assert found.log_info is not None
-        assert (found.log_info.api_key, found.log_info.form) == (120, LogInfoSchema.MERGED)
-
 
 class TestEachBroker:
     """The one that was asked first offers all."""
@@ -155,12 +138,6 @@ class TestEachBroker:
         if elections == 2:
             offer(broker, LogInfoSchema.KIP)
         assert log_info_on(sender, ANY_BROKER, self.NATIVE, ample()) is None
-
-    def test_one_that_has_both_is_asked_by_them(self, broker: FakeBroker, sender: Sender) -> None:
-        elects(broker, 3)
-        offer(broker, LogInfoSchema.KIP)
-        found = log_info_on(sender, ANY_BROKER, self.NATIVE, ample())
-        assert found is self.NATIVE.log_info
 
 
 class TestReading:

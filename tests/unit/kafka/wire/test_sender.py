@@ -25,7 +25,7 @@ from kafka.protocol.sasl import (
 )
 
 from breakglass.console import output
-from breakglass.services import errors, patience
+from breakglass.services import errors
 from breakglass.services.clock import NOTICE_SECONDS, Waits
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.sasl import (
@@ -218,33 +218,6 @@ class TestConnections:
             ask(sender, 7)
         assert caught.value.reason == "no address known"
         assert "--broker-address 7=HOST:PORT" in str(caught.value)
-
-    def test_an_address_of_the_operator_wins_over_advertised(self, broker: FakeBroker) -> None:
-        with closing(sender_to(broker, broker_addresses={1: broker.endpoint})) as sender:
-            sender.learn([Broker(1, "unreachable.invalid", 9092)])
-            assert ask(sender, 1).cluster_id == "here"
-
-
-@pytest.fixture
-def to_both(broker: FakeBroker) -> Iterator[Sender]:
-    with named("other") as other, closing(sender_to(broker, other)) as sender:
-        assert ask(sender).cluster_id == ask(sender, lane="another").cluster_id == "here"
-        yield sender
-
-
-def test_another_takes_the_place_of_one_that_dies(broker: FakeBroker, to_both: Sender) -> None:
-    broker.stop()
-    assert ask(to_both).cluster_id == "other"
-
-
-def test_another_takes_the_place_of_a_bootstrap_broker_that_hangs(
-    broker: FakeBroker, to_both: Sender, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new lane finds the known broker silent and does not wait for it long."""
-    monkeypatch.setattr(patience, "KNOWN_BROKER", A_MOMENT)
-    monkeypatch.setattr(patience, "HEAD_START", A_MOMENT)
-    broker.serve(ApiVersionsRequest, lambda _: None)
-    assert ask(to_both, lane="third").cluster_id == "other"
 
 
 def test_a_connection_that_was_being_opened_is_not_used_after_closing(

@@ -4,7 +4,7 @@ import json
 import shlex
 from dataclasses import replace
 
-from breakglass.bookkeeping.said import SaidPartition
+from breakglass.bookkeeping.judge import SaidPartition
 from breakglass.bookkeeping.score import DrillScene, best_leaders
 from breakglass.services.lab.incidents.replay import BestPlay, Brokers, best_play
 from tests.unit.bookkeeping.logs import ORDERS
@@ -80,20 +80,6 @@ def test_what_a_broker_cuts_as_soon_as_it_is_back_is_saved_from_its_disk_before(
         'breakglass lab resume 2 --state "$LAB"',
         'breakglass lab start 3 --state "$LAB"',
     ]
-
-
-def test_who_holds_records_alone_is_started_though_another_leads() -> None:
-    scene = replace(RETURNABLE, successors={ORDERS: ()}, electable={ORDERS: [1, 2]})
-    steps, _ = commands(scene, replace(SAID, designee=3), brokers=Brokers())
-    assert steps[0] == 'breakglass lab start 3 --state "$LAB"'
-    same = {**scene.disks.logs[ORDERS], 3: scene.log(ORDERS, 1)}
-    scene = replace(
-        scene,
-        disks=replace(scene.disks, logs={ORDERS: same}),
-        state=replace(scene.state, orders={ORDERS: (1, 2, 3)}),
-    )
-    steps, _ = commands(scene, SAID, brokers=Brokers())
-    assert not any("lab start" in step for step in steps)
 
 
 def elections(echo: str) -> list[tuple[str, int, int]]:

@@ -4,7 +4,6 @@ import pytest
 
 from breakglass.services.metastore.command import Command
 from breakglass.services.metastore.lines import CommandRecord
-from breakglass.services.metastore.log.reader import Replay
 from breakglass.services.metastore.log.validator import (
     NameValidator,
     NothingToDo,
@@ -14,7 +13,6 @@ from breakglass.services.metastore.log.validator import (
 )
 from breakglass.services.metastore.metastore import Metastore
 from breakglass.services.model import Unknown
-from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_metastore import INPUT, planless
 
 
@@ -131,17 +129,3 @@ def test_a_topic_that_is_gone_is_told_of_each_object_and_changes_nothing(held: M
     assert held.digest == before
     unknown = inconsistencies(held, lambda _: Unknown("no answer"))
     assert "is unknown (no answer)" in unknown["T"]
-
-
-def test_what_the_generator_makes_is_valid_in_its_order() -> None:
-    """Its DROPs, too: it ends queries first. It alters what queries made, which may not be."""
-    replay = Replay()
-    validator = NameValidator(lambda _: True)
-    for record in Generator(3).records(200):
-        text = Command.from_json(record.value).statement
-        if text.startswith("ALTER"):
-            continue
-        planned = validator.validate(text, replay.metastore.snapshot(), {})
-        assert isinstance(planned, Planned)
-        assert planned.id.to_json() == record.key
-        assert replay.take(record)

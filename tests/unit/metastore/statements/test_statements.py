@@ -205,13 +205,6 @@ def test_m13_a_command_has_the_newest_version_that_its_servers_wrote(
     assert metastore.digest == digest
 
 
-def test_servers_that_know_no_versions_are_left_to_plan_for_themselves() -> None:
-    metastore = Metastore()
-    made = planned("CREATE TYPE X AS INT;")
-    metastore.apply(0, made.id, Command.from_json(made.value)._replace(version=None))
-    assert "older than 0.10" in planned(f"{GOOD})", metastore).needs_server
-
-
 @given(st.text(alphabet=" `'\"()<>,=aAb1.-\nINT KEY WITH STRUCT MAP", max_size=60))
 def test_any_columns_and_settings_are_planned_or_refused(text: str) -> None:
     for whole in (

@@ -153,11 +153,6 @@ def answers(job: TaskJob[SegmentPart], *bounds: tuple[int, int]) -> list[Answer[
     return list(job([lying(*bound) for bound in bounds]))
 
 
-def test_parts_come_with_their_topic(cluster: FakeCluster, log: FakeLog, tmp_path: Path) -> None:
-    ((topic, part),) = answers(job(cluster, tmp_path), (3, 30))  # type: ignore[misc]
-    assert (topic, part.first_offset, part.last_offset) == ("orders", 3, 29)
-
-
 @pytest.mark.parametrize(
     ("first", "kind"),
     [
@@ -227,15 +222,6 @@ def copied(
     target = PartTarget(LocalFolder(folder), "r1", limit, rate)
     client.describe(Deadline.after(SECONDS))
     return list(copy_range({ORDERS.topic: target}, client, whole, 4, seconds))
-
-
-def test_a_part_that_is_full_is_followed_by_another(
-    client: ReadClient, log: FakeLog, tmp_path: Path
-) -> None:
-    parts = copied(client, tmp_path, lying(0, 50), limit=400)
-    assert [part.first_offset for part in parts] == [0, 10, 20, 30, 40]
-    whole = b"".join((tmp_path / part.records).read_bytes()[1:] for part in parts)
-    assert whole == b"".join(map(encode, run(0, 50)))
 
 
 def test_of_a_task_that_fails_nothing_is_left(

@@ -15,7 +15,7 @@ from breakglass.services.pipeline.batches.record_batch import (
     stored_columns,
 )
 from breakglass.services.pipeline.stored_segments import RecordRun
-from breakglass.services.record_batches import BATCH_HEADER, Record, RecordBatch, TimestampType
+from breakglass.services.record_batches import Record, RecordBatch, TimestampType
 from breakglass.services.topic_backup.record import encode
 from tests.kit.batches import decode_batches
 
@@ -65,25 +65,10 @@ def test_every_field_of_every_record_is_found_again(some: list[Record], most_byt
     assert all(size <= most_bytes or len(batch.records) == 1 for batch, size in sent)
 
 
-def test_the_header_names_the_producer_and_the_latest_timestamp() -> None:
-    plain = Record(0, TimestampType.CREATE, 50, b"k", b"v")
-    ((batch, _),) = batches([plain, plain._replace(timestamp=90), plain], 1_000)
-    header = batch.header
-    assert (header.producer_id, header.producer_epoch, header.transactional) == (2**40, 7, True)
-    assert (header.base_timestamp, header.max_timestamp) == (50, 90)
-    assert (header.base_offset, header.last_offset, header.control) == (0, 2, False)
-
-
 def test_timestamps_too_far_apart_for_a_delta_go_into_batches_of_their_own() -> None:
     plain = Record(0, TimestampType.CREATE, 2**62, b"k", b"v")
     sent = batches([plain, plain, plain._replace(timestamp=-(2**62) - 5), plain], 1_000)
     assert [len(batch.records) for batch, _ in sent] == [2, 1, 1]
-
-
-def test_as_many_records_as_fit_go_into_a_batch() -> None:
-    some = [Record(0, TimestampType.CREATE, 5, b"k" * 10, b"v" * 58)] * 100
-    most = BATCH_HEADER.size + 10 * 108
-    assert [len(batch.records) for batch, _ in batches(some, most)] == [10] * 10
 
 
 @pytest.mark.parametrize("at", [8, 20, 26, 32, 36])

@@ -21,8 +21,13 @@ from breakglass.services.pipeline.restore.offset_map import (
     read_log,
     runs_of,
 )
-from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
-from breakglass.services.pipeline.restore.planned import BELOW
+from breakglass.services.pipeline.restore.options import (
+    BELOW,
+    OPEN,
+    afterwards,
+    during,
+    expired_at_once,
+)
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
 from breakglass.services.pipeline.restore.state import RestoreState, own_settings
@@ -218,17 +223,6 @@ def test_a_group_goes_on_at_the_first_record_from_its_offset_on(
     assert OffsetMap([], stored).new_of(old) == 0, "nothing was restored"
 
 
-def test_new_offsets_lead_back(stored: list[StoredSegment]) -> None:
-    news = np.array([3, 10, 11, 12, 13, 14, 15, 16, 40])
-    olds = OffsetMap(RUNS, stored).old_of(news)
-    assert olds.tolist() == [-1, 0, 1, 4, -1, 5, 9, -1, -1]
-
-
-def test_only_what_was_to_be_restored_is_expected(stored: list[StoredSegment]) -> None:
-    expected = OffsetMap(RUNS, stored, ((0, 2), (5, 9))).expected(1, 100)
-    assert [int(offset) for run in expected for offset in run.offsets] == [1, 5]
-
-
 class Counted:
     """A topic that takes every record, and counts transactions."""
 
@@ -376,6 +370,26 @@ def test_b34_what_the_log_had_before_its_start_is_known_by_its_epochs(
     below = log.lacks(offsets, epochs_of(part, offsets), log.matched(part))
     if live is not None and len(live) == 1:
         assert below.tolist() == list(range(matched, 40))
+
+
+@pytest.mark.parametrize(
+    ("log_start", "live", "fork"),
+    [
+        pytest.param(0, [(0, 0, 10), (1, 10, 31), (3, 31, 40)], 31, id="cut in the second epoch"),
+        pytest.param(0, [(0, 0, 8), (3, 8, 40)], 8, id="cut in the first"),
+        pytest.param(20, [(1, 20, 31), (3, 31, 40)], 31, id="the first epoch is before its start"),
+        pytest.param(0, [(0, 0, 10), (1, 10, 40)], 40, id="not cut"),
+        pytest.param(7, None, 7, id="unknown"),
+    ],
+)
+def test_b39_what_was_put_back_is_looked_for_from_where_the_logs_part(
+    log_start: int, live: list[tuple[int, int, int]] | None, fork: int
+) -> None:
+    """The stored log ends at 40 with epoch 1 from 10 on; 31 and 32 are transaction markers."""
+    epochs = EpochStart(0, 0), EpochStart(1, 10)
+    part = PartitionSummary(0, 40, (SegmentSummary("a", 0, 1, "", 38, 0, 39, epochs=epochs),))
+    history = Unknown("") if live is None else EpochHistory(tuple(starmap(EpochRange, live)), 0)
+    assert ElectedLog(log_start, history).fork(part) == fork
 
 
 def test_b34_what_is_below_the_logs_start_and_nowhere_in_it_is_left_out_by_name() -> None:

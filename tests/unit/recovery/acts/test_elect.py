@@ -7,15 +7,9 @@ from breakglass.services.guard.act import Armed, JournalOpened
 from breakglass.services.recovery.acts.elect import (
     BatchBegun,
     OutcomesReported,
-    RescueEnded,
-    RescueProgressed,
 )
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session
-from tests.unit.topic_backup.batch_bytes import batch
-from tests.unit.topic_backup.shapes import run
 
 PHRASE = "3 partitions lose 0 and abandon b3"
 ELECTED, NOT_ATTEMPTED = RecoveryResult.ELECTED, RecoveryResult.NOT_ATTEMPTED
@@ -58,29 +52,3 @@ def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) ->
     with pytest.raises(WrongCluster):
         election.run(election.phrases)
     assert session.controller.steps == []
-
-
-def test_what_ends_badly_is_partly_failed(session: Session) -> None:
-    session.offline()
-    election = session.election(session.wanted())
-    session.cluster.story.fenced = {1, 3}
-    (outcome,) = election.run(election.phrases)
-    assert (outcome.result, session.endings) == (RecoveryResult.REFUSED, ["partly failed"])
-
-
-def test_a_rescue_reports_its_progress_and_its_results(session: Session) -> None:
-    (partition,) = session.offline()
-    session.cluster.hold(2, partition, (0, 100))
-    session.cluster.hold(1, partition, (0, 100), (4, 20))
-    wanted = session.wanted(designee=2)
-    logs = [batch(run(n, n + 10), epoch=0 if n < 100 else 4) for n in range(0, 120, 10)]
-    HeldLog(partition, logs).serve(session.cluster.brokers[1])
-    rescue = RescueChoice(to=session.state / "rescue")
-    election = session.election(wanted, rescue=rescue)
-    election.run(election.phrases)
-    progress = [event.progress for event in session.told if isinstance(event, RescueProgressed)]
-    (ended,) = (event for event in session.told if isinstance(event, RescueEnded))
-    assert (progress[0].partitions, progress[0].copied, progress[0].at_most) == (1, 0, 20)
-    assert progress[0].folder.is_relative_to(session.state / "rescue")
-    assert [result.records for result in ended.results] == [20]
-    assert session.leaders() == {2}

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 
 from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from breakglass.services.kafka.replicas.limits import Allowance, ReadingLimits
+from breakglass.services.kafka.replicas.list_offsets import PAST_EVERY_LOG
 from breakglass.services.kafka.wire.answers import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -26,7 +25,7 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.evidence.contents import OFF, ContentsReading, carried
+from breakglass.services.recovery.evidence.contents import ContentsReading, carried
 from breakglass.services.recovery.triage import Triage, recommended, triage
 from breakglass.services.session import Effort
 from tests.kit.deadlines import HOUR, MOMENT
@@ -111,27 +110,6 @@ def test_where_the_winner_is_corrupt_the_next_one_is_read_and_proposed(
     assert of(found, ORDERS, 3) == LogContents(0, 100, bytes_read=161)
 
 
-def test_only_who_may_lead_is_read(cluster: FakeCluster, client: ReadClient) -> None:
-    found = judged(client)
-    assert of(found, LEDGER, 2) == LogContents(0, 50, bytes_read=172)
-    assert isinstance(of(found, LEDGER, 3), Unknown)
-    assert {topic for topic, _ in fetched(cluster, 3)} == {"orders"}
-
-
-def test_who_was_chosen_otherwise_is_read_as_well(cluster: FakeCluster, client: ReadClient) -> None:
-    found = judged(client, Effort.OFF)
-    reading = ContentsReading(client, Effort.FULL, lambda _: 3)
-    evidence = reading.read([_unread(partition) for partition in found.evidence.partitions])
-    assert all(isinstance(_contents(one, 3), LogContents) for one in evidence)
-
-
-def test_nothing_is_read_where_contents_are_off(cluster: FakeCluster, client: ReadClient) -> None:
-    found = judged(client, Effort.OFF)
-    told = of(found, ORDERS, 2)
-    assert told == OFF
-    assert fetched(cluster, 2) == fetched(cluster, 3) == []
-
-
 def test_without_read_on_the_topic_contents_are_unknown_and_nothing_fails(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
@@ -139,24 +117,6 @@ def test_without_read_on_the_topic_contents_are_unknown_and_nothing_fails(
     told = of(judged(client), LEDGER, 2)
     assert isinstance(told, Denied)
     assert told.needs == "READ on topic ledger"
-
-
-def test_who_may_not_read_epochs_is_not_asked_for_records(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    answers = {broker: cluster.apis(broker)[FetchRequest] for broker in (2, 3)}
-
-    def denied(broker: int, request: Any) -> Any:
-        told = answers[broker](request)
-        for topic in told.responses:
-            for partition in topic.partitions:
-                partition.error_code = READ_DENIED
-        return told
-
-    for broker in answers:
-        cluster.brokers[broker].serve(FetchRequest, partial(denied, broker))
-    assert isinstance(of(judged(client), LEDGER, 2), Denied)
-    assert fetched(cluster, 2) == fetched(cluster, 3) == []
 
 
 @pytest.mark.parametrize("code", [STORAGE_ERROR, OUT_OF_RANGE])
@@ -282,18 +242,6 @@ def test_while_others_are_awaited_nothing_is_elected_before_its_contents_are_rea
     assert isinstance(of(second, LEDGER, 2), LogContents)
     *_, final = told
     assert isinstance(of(final, ORDERS, 3), LogContents)
-
-
-def test_requests_are_of_a_version_without_tagged_fields(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    judged(client)
-    versions = {
-        received.version
-        for received in cluster.brokers[2].received
-        if received.api_key == FetchRequest.API_KEY and _asks_for_records(received.message)
-    }
-    assert versions == {11}
 
 
 def test_contents_are_kept_for_the_same_log_and_no_other() -> None:

@@ -1,7 +1,6 @@
 """Gathering from all brokers at once: whoever is dead, hung or late hides nobody else."""
 
 import queue
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +18,6 @@ from breakglass.services.model import (
     EpochHistory,
     PartitionEvidence,
     ReplicaLog,
-    Role,
     TopicPartition,
     Unknown,
     known,
@@ -35,7 +33,7 @@ from tests.kit.deadlines import HOUR, DeadlineByHand
 from tests.kit.fake_broker import Body, HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import COORDINATOR
-from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.kit.waiting import wait_until
 from tests.unit.recovery.evidence.conftest import AfterAnswers, soon
 from tests.unit.recovery.histories import with_recent_epochs
 from tests.unit.recovery.replicas import log, offline, silent, without_epochs
@@ -87,18 +85,6 @@ def ends(evidence: Evidence, partition: TopicPartition) -> list[int | None]:
     return [log.log_end if known(log.log_end) else None for log in replicas(evidence, partition)]
 
 
-def hold_back(cluster: FakeCluster, broker: int) -> threading.Event:
-    """Let *broker* tell no offset before the event is set."""
-    told, answer = threading.Event(), cluster.apis(broker)[ListOffsetsRequest]
-
-    def late(request: Any) -> Any:
-        assert told.wait(DEADLINE_SECONDS)
-        return answer(request)
-
-    cluster.brokers[broker].serve(ListOffsetsRequest, late)
-    return told
-
-
 def test_s50_log_directories_that_no_broker_tells_cost_no_replica(
     client: ReadClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,15 +102,6 @@ def test_s50_log_directories_that_no_broker_tells_cost_no_replica(
 
 
 class TestAllAnswer:
-    def test_everything_is_yielded_once_and_no_time_is_waited_out(self, client: ReadClient) -> None:
-        found = only(client)
-        assert ends(found, ORDERS) == [110, 100, 70]
-        assert ends(found, LEDGER) == [5, 5]
-        assert (found.silent, found.awaited) == ({}, frozenset())
-        assert len(found.complete) == 2
-        assert [log.role for log in replicas(found, ORDERS)] == [Role.ELR, Role.STALE, Role.STALE]
-        assert [log.log_dir_online for log in replicas(found, LEDGER)] == [True, True]
-
     @pytest.mark.parametrize(
         ("fenced", "listed", "online"),
         [
@@ -184,13 +161,6 @@ class TestSilence:
         assert [evidence.partition for evidence in first.complete] == [LEDGER]
         assert len(last.complete) == 2
 
-    def test_a_dead_broker_that_is_fenced_is_not_waited_for(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        cluster.story.fenced = {3}
-        cluster.brokers[3].stop()
-        assert only(client).silent.keys() == {3}
-
     def test_a_hung_broker_that_is_fenced_costs_the_settling_time(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
@@ -226,17 +196,6 @@ class TestSilence:
         (last,) = evidence
         failed = replicas(last, ORDERS)[0]
         assert (failed.reachable, failed.fenced, set(last.silent)) == (False, False, {3})
-
-    def test_a_broker_that_answers_late_is_yielded_when_it_does(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        late, wait = hold_back(cluster, 2), AfterAnswers(2)
-        evidence = gathering(client, wait=wait)
-        assert ends(next(evidence), LEDGER) == [None, 5]
-        late.set()
-        wait.count = 3
-        (last,) = evidence
-        assert (ends(last, LEDGER), last.silent) == ([5, 5], {})
 
     def test_r25_a_broker_that_is_unfenced_while_another_is_awaited_is_asked_again(
         self, cluster: FakeCluster, client: ReadClient
@@ -334,12 +293,6 @@ def test_two_replicas_that_share_no_epoch_and_could_tell_more(
     assert without_common_epoch([evidence]) == ({evidence.partition} if lonely else frozenset())
 
 
-def test_only_the_partitions_that_need_it_are_named() -> None:
-    whole = offline(LONG, FORKED, number=1)
-    cut = offline(with_recent_epochs(LONG, 1), with_recent_epochs(FORKED, 1), number=2)
-    assert without_common_epoch([whole, cut]) == {cut.partition}
-
-
 OFFSETS = TopicPartition("__consumer_offsets", 3)
 
 
@@ -392,15 +345,6 @@ def test_r33_groups_of_a_coordinator_that_does_not_answer_are_named(
     coordinating.brokers[COORDINATOR].hung = True
     (unread,) = ledger(gathered(group_client, wait=AfterAnswers(2))).groups_unread
     assert f"b{COORDINATOR} coordinates" in unread
-
-
-def test_an_offsets_topic_that_is_online_hides_nothing(
-    coordinating: FakeCluster, group_client: ReadClient
-) -> None:
-    coordinating.story.states[OFFSETS] = replace(
-        coordinating.story.offline(OFFSETS, (2, 3)), leader=2
-    )
-    assert ledger(gathered(group_client)).group_offsets == {"billing": 130}
 
 
 def test_an_offsets_topic_that_may_not_be_described_hides_nothing(

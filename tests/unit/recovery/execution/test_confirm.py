@@ -33,10 +33,6 @@ def test_r07_the_highest_rung_that_is_proved(
     assert rung(target(log_end=100, minimum=minimum), led, mark) is expected
 
 
-def test_r07_a_partition_without_records_is_readable_at_once() -> None:
-    assert rung(target(log_end=0), state(leader=1, isr=(1,)), 0) is Rung.WRITABLE
-
-
 def test_r16_what_was_unread_when_it_was_chosen_is_not_called_readable() -> None:
     """Its end is unknown, and unknown is not 0."""
     assert rung(target(log_end=None), state(leader=1, isr=(1,)), 40) is Rung.SERVING

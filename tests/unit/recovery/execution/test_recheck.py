@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from kafka.protocol.admin import DescribeClusterRequest
 
 from breakglass.services.model import (
     PartitionEvidence,
@@ -31,7 +30,6 @@ from breakglass.services.snapshot import ClusterDescription
 from tests.kit.deadlines import HOUR
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.targets import ANOTHER_TOPIC_ID, brokers, state, target
-from tests.unit.recovery.execution.test_run import asked_so_far
 
 WELL = brokers(1, 2, 3, fenced=(3,))
 """b3, which led last, is dead."""
@@ -137,17 +135,6 @@ def test_r12_a_reassignment_is_not_meddled_with() -> None:
     assert refusal(state(reassignment=MOVING))
 
 
-@pytest.mark.parametrize(("leader", "reason"), [(1, ""), (2, "led by b2")])
-def test_a_partition_that_has_a_leader_is_online_which_is_a_success(
-    leader: int, reason: str
-) -> None:
-    outcome = recheck(target(), state(leader=leader, leader_epoch=6, isr=(leader,)), WELL)
-    assert outcome is not None
-    assert (outcome.result, outcome.reason) == (RecoveryResult.ALREADY_ONLINE, reason)
-    assert (outcome.leader, outcome.leader_epoch) == (leader, 6)
-    assert outcome.succeeded
-
-
 @pytest.mark.parametrize(
     ("now", "described", "held"),
     [
@@ -228,38 +215,6 @@ class Agreed:
         recovery = replace(self._bench.recovery(), evidence=self.evidence)
         recovery.observer = self._bench.recovery().observer
         return [outcome for batch in recovery.run(self.targets) for outcome in batch]
-
-
-def test_a_log_that_has_more_changes_what_was_agreed_to(bench: Bench) -> None:
-    (heard,) = Agreed(bench, designee=2, silent=1).heard()
-    assert heard.brokers == {1}
-    assert "lose 0" in heard.change
-    assert "lose 30" in heard.change
-
-
-def test_a_log_that_the_designee_has_whole_changes_nothing(bench: Bench) -> None:
-    assert Agreed(bench, designee=1, silent=2).heard() == [HeardNow(frozenset({2}))]
-
-
-def test_who_still_reports_nothing_is_not_heard(bench: Bench) -> None:
-    assert Agreed(bench, designee=1, silent=3).heard() == []
-
-
-def test_a_designee_that_was_unread_is_elected_as_it_was_agreed_to(bench: Bench) -> None:
-    assert Agreed(bench, designee=2, silent=2).heard() == []
-
-
-def test_where_every_replica_was_read_nobody_is_asked(bench: Bench) -> None:
-    agreed = Agreed(bench, designee=1, silent=3)
-    read = replace(
-        agreed.targets[0], partition=TopicPartition("elsewhere", 0)
-    )  # Agreed to without any evidence.
-    before = asked_so_far(bench)
-    assert agreed.heard(read) == []
-    assert (
-        asked_so_far(bench)[DescribeClusterRequest.API_KEY]
-        == (before[DescribeClusterRequest.API_KEY])
-    )
 
 
 @pytest.mark.parametrize("fenced", [True, False])

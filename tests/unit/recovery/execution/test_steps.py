@@ -1,12 +1,8 @@
 """In which order and in what company partitions are elected."""
 
-from random import Random
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.steps import batches
 from tests.unit.recovery.execution.targets import target
 
@@ -64,19 +60,3 @@ def test_r17_internal_partitions_do_not_stand_in_for_the_canary() -> None:
         *(target(TopicPartition("events", number)) for number in range(30)),
     ]
     assert [len(batch) for batch in batches(wanted)] == [1, 1, 10, 19]
-
-
-_partitions = st.builds(
-    TopicPartition, st.sampled_from(["a", "b", *INTERNAL_TOPICS]), st.integers(0, 400)
-)
-
-
-@given(st.lists(_partitions, unique=True, max_size=60), st.randoms())
-def test_every_target_is_in_exactly_one_batch_whatever_the_order(
-    partitions: list[TopicPartition], random: Random
-) -> None:
-    targets = [target(partition) for partition in partitions]
-    split = [one.partition for batch in batches(targets) for one in batch]
-    assert sorted(split) == sorted(partitions)
-    random.shuffle(targets)
-    assert [one.partition for batch in batches(targets) for one in batch] == split

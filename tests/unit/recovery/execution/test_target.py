@@ -65,12 +65,6 @@ def test_an_exit_code_for_all(results: Sequence[RecoveryResult], code: int) -> N
     assert exit_code(outcomes(*results)) == code
 
 
-@pytest.mark.parametrize("result", [result for result in RecoveryResult if result is not REFUSED])
-def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: RecoveryResult) -> None:
-    (outcome,) = outcomes(result)
-    assert order_left(outcome) == replace(outcome, order_restored=False)
-
-
 def test_what_was_reordered_is_not_refused_and_names_the_next_command() -> None:
     (outcome,) = outcomes(REFUSED)
     left = order_left(outcome)

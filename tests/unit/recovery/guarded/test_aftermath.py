@@ -51,20 +51,6 @@ def test_each_partition_is_told_when_it_moves_until_all_are_redundant(session: S
     assert [rungs(pair) for pair in told] == [[("orders-0", Rung.REDUNDANT)]]
 
 
-def test_one_whose_high_watermark_is_behind_serves_and_then_is_writable(session: Session) -> None:
-    session.offline()
-    outcomes = elected(session)
-    behind = tuple(outcome.with_rung(Rung.SERVING) for outcome in outcomes)
-    assert [rungs(pair) for pair in watching(session, behind)] == [[("orders-0", Rung.WRITABLE)]]
-
-
-def test_one_replica_alone_is_at_its_top_when_it_is_writable(session: Session) -> None:
-    session.offline()
-    (outcome,) = elected(session)
-    alone = replace(outcome, target=replace(outcome.target, assignment=(1,)))
-    assert list(watching(session, (alone,))) == []
-
-
 def test_a_leader_that_is_lost_again_is_told_with_the_reason(session: Session) -> None:
     (partition,) = session.offline()
     outcomes = elected(session)
@@ -92,16 +78,3 @@ def test_a_leader_that_does_not_speak_keeps_its_rung_and_hides_no_other(session:
     session.mute(1)
     told = watch_ladder(session.read, (mute, other), lambda: False, lambda _: None)
     assert rungs(next(told)) == [("orders-1", Rung.REDUNDANT)]
-
-
-def test_what_was_not_elected_is_not_watched(session: Session) -> None:
-    session.offline()
-    (outcome,) = elected(session)
-    told = watching(session, (replace(outcome, result=RecoveryResult.ALREADY_ONLINE),))
-    assert list(told) == []
-
-
-def test_it_ends_as_soon_as_it_is_asked_to(session: Session) -> None:
-    session.offline()
-    outcomes = elected(session)
-    assert list(watch_ladder(session.read, outcomes, lambda: True)) == []

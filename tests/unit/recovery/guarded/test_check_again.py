@@ -76,28 +76,6 @@ def test_what_never_happened_is_settled_too(
     assert [left.target.partition for left in found.remains.offline] == [partition]
 
 
-def test_another_leader_than_the_one_agreed_to_is_no_success(session: Session) -> None:
-    """Nothing is left to be done, and what was agreed to has not happened."""
-    path = unknown(session, unheard)
-    (partition,) = session.cluster.story.states
-    led_by_b2 = {"leader": 2, "leader_epoch": 6, "isr": (2,), "last_known_elr": ()}
-    session.change(partition, assignment=(3, 2, 1), **led_by_b2)
-    found = again(session, path)
-    results = {(answer.step, answer.result) for answer in found.answers}
-    assert results == {("elect", "elected another")}
-    assert found.view.result == "partly failed"
-
-
-def test_a_leader_that_still_does_not_speak_stays_unknown(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = unknown(session, unanswered)
-    session.mute(1)
-    monkeypatch.setattr(patience, "LEADER", LOST)
-    assert [answer.settled for answer in again(session, path).answers] == [False]
-    assert read(path).unsettled
-
-
 STEPS = [getattr(steps, name) for name in vars(steps) if name.isupper()]
 
 
@@ -141,16 +119,6 @@ def test_a_replica_of_which_the_cluster_has_nothing_was_not_added(session: Sessi
     found = again(session, journal.path)
     assert [answer.result for answer in found.answers] == ["not written"]
     assert found.unsettled == ()
-
-
-def test_a_journal_of_settled_steps_is_left_as_it_is(session: Session) -> None:
-    session.offline()
-    election = session.election(session.wanted())
-    election.run(election.phrases)
-    (journal,) = session.journals()
-    before = journal.path.read_bytes()
-    assert again(session, journal.path).answers == ()
-    assert journal.path.read_bytes() == before
 
 
 def test_another_cluster_is_refused_and_the_journal_left_alone(session: Session) -> None:

@@ -1,7 +1,6 @@
 """What is said before and after an election: phrases, abandoned brokers, groups past the end."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.act import ActEvent
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.acts.elect import RescueEnded, RescueProgressed, rescue_for
+from breakglass.services.recovery.acts.elect import rescue_for
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from breakglass.services.recovery.guarded.aftermath import (
     FINISH,
@@ -19,13 +18,11 @@ from breakglass.services.recovery.guarded.aftermath import (
     left_open_text,
     look_after,
 )
-from breakglass.services.recovery.guarded.rescue_choice import RescueChoice, default_folder
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import empty_over_unread
 from breakglass.services.recovery.judgement.succession import COPY_FIRST, SAFE_WHEN
 from breakglass.services.recovery.rescue.rescue import JournalledRescue, rescuer
-from breakglass.services.recovery.rescue.spans import RescueProgress
 from breakglass.services.session import ReadAccess
-from breakglass.services.state_folder import state_folder
 from tests.unit.recovery.execution.targets import target
 from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.recovery.replicas import log, offline, silent
@@ -44,24 +41,6 @@ def made(choice: RescueChoice, told: list[ActEvent] | None = None) -> Journalled
 def test_elections_rescue_unless_told_not_to() -> None:
     assert made(RescueChoice()) is not None
     assert made(RescueChoice(without=True)) is None
-
-
-def test_a_rescue_goes_to_the_state_folder_unless_told_where(tmp_path: Path) -> None:
-    usual, told = made(RescueChoice()), made(RescueChoice(to=tmp_path))
-    assert usual is not None
-    assert told is not None
-    assert usual.to == default_folder() == state_folder() / "rescue"
-    assert told.to == tmp_path
-
-
-def test_progress_and_results_are_events(tmp_path: Path) -> None:
-    told: list[ActEvent] = []
-    rescue = made(RescueChoice(), told)
-    assert rescue is not None
-    progress = RescueProgress(tmp_path, 2, 10, 50)
-    rescue.rescuer.progress(progress)
-    rescue.tell([])
-    assert told == [RescueProgressed(progress), RescueEnded(())]
 
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
@@ -118,10 +97,6 @@ def test_r28_a_transaction_that_is_ongoing_is_not_said_to_be_ended_as_it_was_dec
     ongoing, decided = left_open_text(one), left_open_text(replace(one, aborts_at_ms=None))
     assert ("ABORT" in ongoing, FINISH in ongoing) == (True, True)
     assert "will end it" in decided
-
-
-def test_nothing_elected_leaves_nothing_behind(session: Session) -> None:
-    assert look_after(session.read, (), ()) == Aftermath((), ())
 
 
 def test_r11_an_empty_log_over_unread_ones_is_named_before_the_consent() -> None:

@@ -152,12 +152,6 @@ def test_r20_nothing_offline_is_doubted_only_where_brokers_may_be_cut_off() -> N
     assert all(summarize([], quorum) != certain for quorum in QUORUMS.values())
 
 
-def test_counts_are_by_verdict_and_leave_out_what_does_not_occur() -> None:
-    found = summed(["b1 0:9", "b1 0:9 2:10, b2 0:9 1:10 hw9", "b1 0:9", "b4 last empty, b2 0:9"])
-    assert (found.total, bool(found.alarm)) == (4, True)
-    assert found.counts == {Verdict.BOMB: 1, Verdict.LOSS: 1, Verdict.SAFE: 2}
-
-
 @pytest.mark.parametrize("behind", [-25, -1, 0, 9])
 def test_r21_the_copy_of_a_move_is_remarked_where_it_is_ahead_of_the_log(behind: int) -> None:
     remarks = [reason for reason in moved(behind).judged.reasons if "/two" in reason]
@@ -213,10 +207,6 @@ class TestRemembering:
     def test_it_is_forgotten_once_a_replica_may_have_led(self, changed: dict[str, Any]) -> None:
         now = replace(self.NOW, state=replace(self.NOW.state, **changed))
         assert remembering(self.THEN, now) is now
-
-    def test_what_is_read_now_needs_no_memory(self) -> None:
-        assert remembering(self.THEN, self.THEN) is self.THEN
-        assert remembering(None, self.THEN) is self.THEN
 
 
 OLD_TAIL = log(2, (0, 100), (1, 150), hw=100)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
+from breakglass.services.model import EpochHistory, ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.lineage import Divergences, divergence
 from tests.unit.recovery.histories import (
     Disk,
@@ -16,33 +16,6 @@ from tests.unit.recovery.histories import (
     with_recent_epochs,
 )
 from tests.unit.recovery.replicas import log, silent
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        pytest.param(log(1, (0, 100)), log(2, (0, 100)), 100, id="the same log"),
-        pytest.param(log(1, (0, 100)), log(2, (0, 60)), 60, id="a prefix"),
-        pytest.param(
-            log(1, (0, 100), (2, 125)), log(2, (0, 100), (1, 150)), 100, id="the lab's diverged"
-        ),
-        pytest.param(log(1, (0, 90), (3, 95)), log(2, (0, 100)), 90, id="the shorter epoch ends"),
-        pytest.param(log(1), log(2, (0, 100)), 0, id="without records"),
-        pytest.param(log(1, start=70), log(2, (0, 100)), 70, id="without records any more"),
-        pytest.param(
-            log(1, (5, 80), start=50), log(2, (0, 30), (4, 90)), 50, id="no common epoch, overlap"
-        ),
-        pytest.param(
-            log(1, (1, 40)), log(2, (3, 90), start=60), 40, id="no overlap, epochs in order"
-        ),
-    ],
-)
-def test_replicas_diverge_where_their_highest_common_epoch_ends_first(
-    one: ReplicaLog, other: ReplicaLog, expected: int
-) -> None:
-    assert divergence(one, other) == expected
-    assert divergence(other, one) == expected
-
 
 ANCIENT = replace(log(1, (0, 50)), epochs=EpochHistory((), 0))
 RECENT = with_recent_epochs(log(1, (0, 50), (4, 90)), 1)
@@ -78,11 +51,6 @@ def test_a_third_replica_that_begins_past_where_two_parted_settles_nothing() -> 
     two, third = log(2, (0, 12), (2, 50)), log(3, (1, 40), start=20)
     assert (divergence(one, third), divergence(third, two)) == (40, 20)
     assert isinstance(Divergences([one, two, third]).between(one, two), Unknown)
-
-
-def test_an_epoch_range_that_begins_below_the_log_start_reaches_it() -> None:
-    clipped = replace(log(1, (1, 50), start=20), epochs=EpochHistory((EpochRange(1, 5, 50),), 5))
-    assert divergence(clipped, log(2, (2, 60), start=10)) == 20
 
 
 def shared_offsets(one: Disk, other: Disk) -> range:

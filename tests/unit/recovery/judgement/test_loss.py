@@ -141,12 +141,6 @@ def test_losers_whose_common_records_are_not_known_are_never_counted_once() -> N
     assert isinstance(loss_of(evidence, 4).total, Unknown)
 
 
-def test_each_other_replica_has_its_own_column_in_the_order_of_the_assignment() -> None:
-    evidence = incident("b2 0:100 1:150 hw100, b1 0:100 2:125, b3 down").evidence
-    (only,) = loss_of(evidence, 1).against
-    assert (only.broker, only.divergence, only.tail, only.both_sides) == (2, 100, 50, True)
-
-
 @pytest.mark.parametrize(
     ("given", "unread", "at_least"),
     [

@@ -10,7 +10,6 @@ from breakglass.services.recovery.judgement.ranking import (
     ReplicaStanding,
     election_order,
     eligibility,
-    holds_records,
     how_far_read,
     log_rank,
     rank,
@@ -79,10 +78,6 @@ def test_r08_an_unknown_epoch_where_ends_differ_leaves_the_order_unproven(
     assert bool(rank(incident(given).evidence).unproven) is unproven
 
 
-def test_no_replica_wins_when_none_can_be_recommended() -> None:
-    assert rank(incident("b1 down, b2 0:9 fenced").evidence).winner is None
-
-
 @pytest.mark.parametrize(
     ("given", "remarked"),
     [
@@ -111,12 +106,6 @@ def test_r04_the_order_to_write_is_the_designee_and_then_best_to_worst(
 ) -> None:
     evidence = incident(given).evidence
     assert election_order(evidence, rank(evidence), designee) == order
-
-
-def test_a_log_end_above_an_unknown_start_counts_as_records() -> None:
-    started = replace(log(1, (0, 9)), log_start=Unknown("not told"))
-    assert holds_records(started)
-    assert not holds_records(replace(log(1), log_start=Unknown("not told")))
 
 
 @given(partitions())
@@ -162,10 +151,6 @@ def test_contents_are_called_whole_only_where_all_of_the_log_was_read(
     replica = replace(log(1, (0, 100)), contents=contents)
     limited = any(word in contents_text(replica) for word in ("not read", "corrupt"))
     assert ("all its" in how_far_read(replica), limited) == (whole, not whole)
-
-
-def test_a_log_without_records_is_called_empty_and_not_whole() -> None:
-    assert contents_text(replace(log(1, (0, 0)), contents=LogContents(0, 0))) == "empty"
 
 
 ELIGIBLE, BARRED = ReplicaStanding.ELIGIBLE, ReplicaStanding.BARRED

@@ -187,8 +187,13 @@ def test_the_plans_file_says_what_an_earlier_journal_does_not(tmp_path: Path) ->
     assert figures(found) == {KEPT: 125, LOST: 50}
 
 
-def test_what_was_noted_of_a_partition_that_was_led_already_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", "refused"], ids=["nothing was sent", "it was refused"])
+def test_what_was_noted_of_a_partition_that_was_led_already_counts(
+    tmp_path: Path, before: str
+) -> None:
     with incidents.begun(tmp_path, FORKED) as journal:
+        if before:
+            incidents.elect(journal, FORKED, result=before)
         noted = {"topic": "ledger", "partition": 3, "result": "already online", "leader": 2}
         journal.note("nothing was sent for these", partitions=[noted])
     one = of(made(tmp_path, journal.path))

@@ -71,7 +71,7 @@ def test_each_election_stands_as_the_cluster_says_now() -> None:
     plan = planned(SAFE, LOSS)
     for now, expected in (
         (present(plan, LONGER, SHORTER_EPOCH), [CheckStatus.CHANGED, CheckStatus.RERANKED]),
-        (present(plan, online(SAFE, 2)), [CheckStatus.ONLINE, CheckStatus.GONE]),
+        (present(plan, online(SAFE, 2)), [CheckStatus.ONLINE, CheckStatus.DELETED]),
         (present(plan, SAFE, LOSS), [CheckStatus.UNCHANGED] * 2),
         (present(plan, SAFE, unheard=(LOSS,)), [CheckStatus.UNCHANGED]),
         (present(plan, SAFE, LOSS, online(FORK, 1)), [CheckStatus.UNCHANGED] * 2),
@@ -105,13 +105,6 @@ def test_a_renewed_plan_rests_on_the_evidence_of_now() -> None:
     assert unheard.records[LOSS.partition] is plan.records[LOSS.partition]
 
 
-def test_renewing_leaves_out_a_choice_that_can_no_longer_be_held() -> None:
-    plan = set_leader(planned(LOSS), LOSS.partition, 2)
-    fenced = replace(LOSS, replicas=(replace(LOSS.replicas[0], fenced=True), *LOSS.replicas[1:]))
-    after = renew(plan, present(plan, fenced))
-    assert (dict(after.leaders), after.left_out[0].left_out) == ({}, "b2 is fenced")
-
-
 def test_renewing_leaves_out_what_is_online_gone_or_no_longer_recommended() -> None:
     plan = planned(SAFE, LOSS, offline(log(1, (0, 9)), number=9))
     forked = replace(FORK, state=replace(FORK.state, partition=LOSS.partition))
@@ -122,14 +115,6 @@ def test_renewing_leaves_out_what_is_online_gone_or_no_longer_recommended() -> N
         "history fork",
         "there is no such partition any more",
     ]
-
-
-def test_what_was_left_out_stays_out_when_a_plan_is_renewed() -> None:
-    plan = exclude(planned(SAFE, LOSS), SAFE.partition, "its owner decides")
-    after = renew(plan, present(plan, LONGER, LOSS))
-    assert list(after.leaders) == [LOSS.partition]
-    assert after.records[SAFE.partition].left_out == "its owner decides"
-    assert after.records[SAFE.partition].evidence == LONGER
 
 
 @pytest.fixture
@@ -145,13 +130,6 @@ def test_a_file_that_somebody_wrote_meanwhile_is_kept(plan_file: Path) -> None:
     with pytest.raises(EvidenceChanged):
         save_plan(plan, plan_file, opened)
     assert list(read_plan(plan_file).leaders) == [LOSS.partition]
-
-
-def test_a_file_that_is_gone_by_now_is_written_anew(plan_file: Path) -> None:
-    plan, opened = open_plan(plan_file)
-    plan_file.unlink()
-    save_plan(plan, plan_file, opened)
-    assert read_plan(plan_file).digest == plan.digest
 
 
 def test_of_a_link_what_it_leads_to_is_replaced(plan_file: Path) -> None:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.assessment import refusal
-from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import ChosenBy, Plan
 from breakglass.services.recovery.plan.edit import (
     BY_HAND,
@@ -27,16 +26,11 @@ from breakglass.services.recovery.plan.edit_form import (
     read_back,
     render_form,
 )
-from breakglass.services.recovery.plan.make import make_plan
 from tests.kit.plans import add_note
-from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
-    CLUSTER,
     EVERY_KIND,
     FORK,
-    GONE,
     LOSS,
-    MADE_AT_MS,
     SAFE,
     planned,
 )
@@ -65,14 +59,6 @@ def form(change: Any = None, plan: Plan = PLAN) -> str:
     return json.dumps(document, indent=1)
 
 
-def test_the_form_has_a_line_for_each_election_with_what_helps_to_decide() -> None:
-    line = next(line for line in form().splitlines() if '"partition": 3' in line)
-    assert json.loads(line.rstrip(",")) == {
-        "topic": "orders", "partition": 3, "designatedLeader": 1, "verdict": "LOSS",
-        "loses": "50", "unread": "b3", "recommended": 1, "canLead": {"1": "50", "2": "25"},
-    }  # fmt: skip
-
-
 def test_leaders_reasons_and_notes_are_edited_and_lines_deleted_or_moved() -> None:
     after = edited(form(lambda it: it["partitions"][1].update(designatedLeader=2)))
     assert after.leaders == {SAFE.partition: 2, LOSS.partition: 2}
@@ -92,22 +78,6 @@ def test_leaders_reasons_and_notes_are_edited_and_lines_deleted_or_moved() -> No
     reasons = [after.records[one.partition].left_out for one in (SAFE, LOSS, FORK)]
     assert reasons == [BY_HAND, "its owner decides", ""]
     assert notes_of(after) == ("ask grace", "[bold]\x1b[31m")
-
-
-def test_what_is_for_reading_may_be_changed_or_dropped_without_effect() -> None:
-    def change(document: Any) -> None:
-        for key in ("help", "cluster_id", "digest", "notes"):
-            del document[key]
-        document["leftOut"] = []
-        document["partitions"][0].update(loses="9", canLead={})
-
-    assert edited(form(change)) is PLAN
-
-
-@given(partitions())
-def test_any_plan_that_is_not_edited_comes_back_as_itself(evidence: PartitionEvidence) -> None:
-    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
-    assert read_back(render_form(plan), plan) is plan
 
 
 @given(st.data())
@@ -172,13 +142,6 @@ def test_each_fault_is_named_with_its_line(fault: str) -> None:
         assert line[problem.column - 1 :].strip(), "it points at something"
 
 
-def test_what_stands_twice_names_the_line_where_it_stands_first() -> None:
-    text = form(lambda it: it["partitions"].append(dict(it["partitions"][0])))
-    (said,) = wrong(text)
-    first = next(n for n, one in enumerate(text.splitlines(), 1) if '"topic"' in one)
-    assert said.endswith(f"orders-1 stands twice, first on line {first - 1}")
-
-
 def test_all_faults_are_told_at_once_in_the_order_of_the_text() -> None:
     def change(document: Any) -> None:
         document["partitions"][0]["designatedLeader"] = 9
@@ -219,20 +182,6 @@ def test_hostile_notes_are_inert_in_the_form() -> None:
     assert all(one.isprintable() for one in text.replace("\n", ""))
 
 
-def test_a_leader_that_was_refused_before_is_not_held_against_another_edit() -> None:
-    """A hand wrote the file; the check against the cluster tells it."""
-    forged = PLAN.model_copy(
-        update={
-            "entries": tuple(
-                entry.model_copy(update={"leader": 3}) if entry.number == 3 else entry
-                for entry in PLAN.entries
-            )
-        }
-    ).packed()
-    after = edited(form(lambda it: it.update(notes=[]), forged), forged)
-    assert (after.leaders[LOSS.partition], notes_of(after)) == (3, ())
-
-
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -257,10 +206,3 @@ def test_every_value_of_any_text_is_placed(value: Any, indent: int | None, escap
     for path, index in found:
         if path and isinstance(path[-1], str):
             assert json.JSONDecoder().raw_decode(text, index)[0] == path[-1]
-
-
-def test_a_member_stands_where_its_key_does_and_an_element_where_it_begins() -> None:
-    text = '{"a": [10, {"b": "]"}]}'
-    assert dict(places(text)) == {
-        (): 0, ("a",): 1, ("a", 0): 7, ("a", 1): 11, ("a", 1, "b"): 12,
-    }  # fmt: skip

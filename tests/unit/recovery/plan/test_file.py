@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,10 @@ import pytest
 from hypothesis import given
 
 from breakglass.services.errors import MalformedInput
-from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
+from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import SCHEMA, Plan
-from breakglass.services.recovery.plan.edit import (
-    approve,
-    exclude,
-    set_leader,
-    voided,
-    with_notes,
-)
+from breakglass.services.recovery.plan.edit import approve, exclude, set_leader, voided, with_notes
 from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
 from breakglass.services.recovery.plan.make import as_recommended, make_plan
 from breakglass.services.recovery.plan.partition_file import Election, digest_of, read_elections
@@ -57,22 +50,6 @@ def test_a_plan_of_before_contents_were_read_has_the_digest_that_it_had() -> Non
     for record in read.records.values():
         for replica in record.facts()["evidence"]["replicas"]:
             assert not {"contents", "last_heard"} & set(replica)
-
-
-def test_contents_that_a_hand_has_mended_are_told() -> None:
-    def mended(document: Any) -> None:
-        (record,) = document["breakglass"]["records"]
-        for replica in record["evidence"]["replicas"]:
-            if replica["broker"] == 1:
-                replica["contents"]["corrupt_at"] = None
-
-    corrupt = LogContents(0, 40, 40, "its CRC differs")
-    replicas = [
-        replace(replica, contents=corrupt) if replica.broker == 1 else replica
-        for replica in SAFE.replicas
-    ]
-    plan = planned(replace(SAFE, replicas=tuple(replicas)))
-    assert parse_plan(rewritten(plan, mended), "plan.json").altered
 
 
 def test_the_document_is_the_one_of_the_kip_with_one_more_key(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from tests.unit.recovery.plans import (
     FORK,
     GONE,
     HALF_READ,
-    INTERNAL,
     LOSS,
     MADE_AT_MS,
     SAFE,
@@ -41,14 +40,6 @@ def test_partitions_worth_waiting_for_can_be_left_out() -> None:
         ("SAFE", False),
         ("WAIT", True),
         ("WAIT", False),
-    ]
-
-
-def test_one_phrase_agrees_to_the_bulk_and_one_each_to_what_cannot_share_it() -> None:
-    groups = consent_groups(planned(SAFE, LOSS, INTERNAL))
-    assert [(group.phrase, group.why_alone) for group in groups] == [
-        ("__consumer_offsets-0 lose 0", "it is an internal topic"),
-        ("2 partitions lose 50 and abandon b3", ""),
     ]
 
 

@@ -8,13 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedInput, UsageError
-from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.check import Checked, CheckStatus
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.plan.document import Approval, Plan
-from breakglass.services.recovery.plan.draft import REMEMBERED, PlanHistory
+from breakglass.services.recovery.plan.draft import PlanHistory
 from breakglass.services.recovery.plan.edit import (
-    NOTE_LENGTH,
     approve,
     exclude,
     least_loss,
@@ -23,28 +20,18 @@ from breakglass.services.recovery.plan.edit import (
 )
 from breakglass.services.recovery.plan.make import (
     as_recommended,
-    departs,
-    make_plan,
-    plan_rows,
-    recommended,
 )
 from breakglass.services.recovery.plan.partition_file import (
     Election,
-    digest_of,
     elections_of,
     parse_partitions,
     read_elections,
     spoken,
 )
 from tests.kit.plans import add_note
-from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
-    CLUSTER,
-    FORK,
-    GONE,
     HALF_READ,
     LOSS,
-    MADE_AT_MS,
     SAFE,
     planned,
 )
@@ -137,40 +124,6 @@ def test_undo_and_redo_lead_through_every_plan_that_ever_was(names: list[str]) -
         assert (history.last is None, history.next is None) == (place == 0, place == len(model) - 1)
 
 
-def test_an_approval_is_no_step_that_undo_takes_back() -> None:
-    before = planned(SAFE, LOSS)
-    edited = set_leader(before, LOSS.partition, 2)
-    history = PlanHistory.of(before).edited(edited, "b2")
-    approved = history.amended(approve(edited, "ada", 5))
-    assert [approval.by for approval in approved.present.approvals] == ["ada"]
-    assert approved.undo().present == before
-    assert [approval.by for approval in approved.undo().redo().present.approvals] == ["ada"]
-
-
-def test_only_so_many_edits_are_remembered() -> None:
-    history = PlanHistory.of(planned(LOSS))
-    for number in range(REMEMBERED + 20):
-        broker = 2 - number % 2
-        history = history.edited(set_leader(history.present, LOSS.partition, broker), "one")
-    assert (len(history.plans), len(history.edits)) == (REMEMBERED + 1, REMEMBERED)
-    for _ in range(REMEMBERED + 5):
-        history = history.undo()
-    assert (history.place, history.last) == (0, None)
-
-
-@pytest.mark.parametrize(
-    ("note", "message"),
-    [
-        ("  ", "A note has no words"),
-        ("x" * (NOTE_LENGTH + 1), "A note has 1,001 characters and may have 1,000"),
-        ("half \ud800", "A note has half a character"),
-    ],
-)
-def test_what_is_no_note_is_refused(note: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        add_note(planned(SAFE), note)
-
-
 @pytest.mark.parametrize("again", ["ada", "Ada", " ADA ", "\uff41\uff44\uff41"])
 def test_one_person_counts_once_however_the_name_is_written(again: str) -> None:
     plan = approve(planned(SAFE), "ada", 5)
@@ -189,39 +142,6 @@ def test_a_file_that_names_a_person_twice_counts_her_once() -> None:
 def test_a_name_is_one_that_can_be_read(name: str) -> None:
     with pytest.raises(UsageError):
         approve(planned(SAFE), name, 5)
-
-
-def test_a_check_of_another_leader_than_the_plans_is_disregarded() -> None:
-    plan = planned(LOSS)
-    of_b1 = {LOSS.partition: Checked(LOSS.partition, 1, CheckStatus.UNCHANGED)}
-    assert plan_rows(plan, of_b1)[0].checked is of_b1[LOSS.partition]
-    assert plan_rows(set_leader(plan, LOSS.partition, 2), of_b1)[0].checked is None
-
-
-def left(plan: Plan) -> dict[str, str]:
-    return {str(record.partition): record.left_out for record in plan.left_out}
-
-
-@given(partitions())
-def test_the_recommendation_is_what_a_plan_of_the_same_assessments_elects(
-    evidence: PartitionEvidence,
-) -> None:
-    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
-    record = plan.records[evidence.partition]
-    assert recommended(record) == plan.leaders.get(evidence.partition)
-    assert not departs(plan, record)
-    assert as_recommended(plan) is plan
-
-
-def test_an_election_by_hand_of_what_nobody_recommends_is_a_departure() -> None:
-    plan = set_leader(planned(SAFE, FORK), FORK.partition, 1)
-    assert departs(plan, plan.records[FORK.partition])
-    assert left(as_recommended(plan)).keys() == {"orders-5"}
-    assert left(as_recommended(plan))["orders-5"].startswith("history fork")
-
-
-def test_the_digest_is_sha256_in_hexadecimal() -> None:
-    assert digest_of({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
 def test_groups_are_proquints_of_the_first_48_bits() -> None:

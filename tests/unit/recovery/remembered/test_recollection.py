@@ -13,7 +13,6 @@ from breakglass.services.guard.journal import Journal, JournalView, read
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.execution.steps import ELECT, described
-from breakglass.services.recovery.judgement.succession import PassedOver
 from breakglass.services.recovery.remembered import recollection
 from breakglass.services.recovery.remembered.recollection import (
     Abandonment,
@@ -21,7 +20,6 @@ from breakglass.services.recovery.remembered.recollection import (
     abandonments_in,
     cut_by_leader,
     elections_in,
-    merged,
     standing,
 )
 from breakglass.services.recovery.remembered.store import HeardLog, leaders_of
@@ -223,18 +221,6 @@ def test_r27_a_broker_that_an_election_gave_up_is_passed_over_though_nobody_said
     assert left(view, *ALL_LED) == {GIVEN_UP: ORDERS}
 
 
-@pytest.mark.parametrize("result", ["failed", "refused"])
-def test_an_election_that_did_not_happen_passes_nobody_over(tmp_path: Path, result: str) -> None:
-    assert left(written(tmp_path, {ORDERS[0]: result}), *ALL_LED) == {}
-    assert left(written(tmp_path, {}), *ALL_LED) == {}
-
-
-def test_an_unknown_election_that_never_was_passes_nobody_over(tmp_path: Path) -> None:
-    view = written(tmp_path, {ORDERS[0]: unknown(), ORDERS[1]: elected()})
-    never = led(ORDERS[0], epoch=BEFORE, leader=None, isr=(), elr=(GIVEN_UP,))
-    assert left(view, never, ALL_LED[1]) == {GIVEN_UP: (ORDERS[1],)}
-
-
 @pytest.mark.parametrize(
     "state",
     [
@@ -282,7 +268,8 @@ def test_a_partition_that_was_deleted_is_left_out_where_all_were_read(tmp_path: 
 
 def test_only_elections_that_ended_as_agreed_are_agreed_to(tmp_path: Path) -> None:
     view = written(tmp_path, {ORDERS[0]: elected(), ORDERS[1]: unknown(), ORDERS[2]: "failed"})
-    assert [(name, epoch) for _, name, epoch in elections_in(view)] == [(ORDERS[0], 6)]
+    found = [(name, epoch, leader) for (_, name, epoch), leader in elections_in(view)]
+    assert found == [(ORDERS[0], 6, 1)]
 
 
 def test_a_log_that_goes_on_where_the_leader_does_not_is_cut_by_it() -> None:
@@ -290,10 +277,3 @@ def test_a_log_that_goes_on_where_the_leader_does_not_is_cut_by_it() -> None:
     assert cut_by_leader(was, log(1, (0, 100), (3, 180)))
     assert not cut_by_leader(was, log(1, (0, 100), (1, 125), (3, 180)))
     assert not cut_by_leader(HeardLog(log(3), 2, offline=True), log(1, (0, 100)))
-
-
-def test_of_two_sources_all_partitions_count() -> None:
-    by_journal = PassedOver(3, ORDERS[:2], 7, "journal x")
-    by_leader = PassedOver(3, ORDERS[1:], 5, "its log was read")
-    assert merged({3: by_journal}, {3: by_leader})[3].partitions == ORDERS
-    assert merged({}, {3: by_leader}) == {3: by_leader}

@@ -208,12 +208,6 @@ class TestWhatIsSaved:
         assert sum(partition.segments[0].missing.values()) == 30
 
 
-def test_where_nothing_is_to_be_saved_no_broker_is_asked_and_nothing_written(bench: Bench) -> None:
-    result = bench.one(offline(log(1, (0, 100)), log(2, (0, 90))))
-    assert (result, result.whole) == (RescuedPartition(ORDERS, 1), True)
-    assert (bench.opened, bench.to.exists()) == (0, False)
-
-
 def damaged() -> HeldLog:
     """A bit of the batch from 120 on is wrong."""
     held = b2_holds()
@@ -341,29 +335,6 @@ def test_a_rescue_that_is_to_stop_holds_what_it_has_not_saved(bench: Bench) -> N
     assert not bench.one(forked()).whole
 
 
-class Noted(RateLimit):
-    """Notes what is spent, and lets nobody wait."""
-
-    def __init__(self, bytes_per_second: int) -> None:
-        super().__init__(bytes_per_second)
-        self.spent: list[int] = []
-
-    def spend(self, size: int) -> float:
-        self.spent.append(size)
-        return 0.0
-
-
-def test_a_slow_rescue_asks_for_no_more_than_a_seconds_worth_and_accounts_for_all_of_it(
-    bench: Bench,
-) -> None:
-    bench.limit = noted = Noted(17_000)
-    tail = batches(100, 1_100, 1)
-    bench.hold(2, HeldLog(ORDERS, batches(0, 100, 0) + tail))
-    assert bench.one(forked(end=1_100)).whole
-    assert max(noted.spent) <= 17_000
-    assert sum(noted.spent) >= sum(map(len, tail))
-
-
 def test_each_rescue_has_a_folder_of_its_own_whatever_the_cluster_is_called(tmp_path: Path) -> None:
     folders = {new_folder(tmp_path, "../../etc") for _ in range(3)}
     assert {folder.parent.parent for folder in folders} == {tmp_path}
@@ -418,12 +389,6 @@ def journalled(tmp_path: Path) -> Iterator[Journalled]:
         yield bench
 
 
-def test_what_is_needed_is_known_without_asking_any_broker(journalled: Journalled) -> None:
-    orders, bills = targets(ORDERS, BILLS)
-    assert (journalled.act.needed(orders), journalled.act.needed(bills)) == (True, False)
-    assert journalled.seen == []
-
-
 def test_the_request_is_on_disk_before_a_broker_is_asked_and_says_all_it_takes_to_go_on(
     journalled: Journalled,
 ) -> None:
@@ -433,17 +398,6 @@ def test_the_request_is_on_disk_before_a_broker_is_asked_and_says_all_it_takes_t
     assert step.items[ORDERS]["rescue"] == [{"broker": 2, "start": 100, "end": 110}]
     assert Path(step.request.payload["to"]).is_relative_to(journalled.to)
     assert [target_of_item(ORDERS, step.items[ORDERS])] == targets(ORDERS)
-
-
-def test_the_outcome_says_where_it_is(journalled: Journalled) -> None:
-    journalled.save(ORDERS)
-    (step,) = journalled.steps
-    outcome = step.outcomes[ORDERS]
-    (place,) = outcome.details["saved"]
-    assert (outcome.result, place["broker"], place["records"]) == ("saved", 2, 10)
-    assert place["path"] == str(Path(step.request.payload["to"]) / "b2" / "orders" / "3")
-    assert step.unsettled == ()
-    assert [partition.records for partition in journalled.told] == [10]
 
 
 def test_a_partition_that_loses_nothing_is_in_no_step(journalled: Journalled) -> None:

@@ -121,15 +121,6 @@ def test_whole_partitions_are_saved_and_the_folder_is_as_it_was(logs: Path, tmp_
     assert identity.origin["rescued from broker"] == "7"
 
 
-def test_one_topic_or_one_replica_can_be_named(logs: Path, tmp_path: Path) -> None:
-    told = saved(rescue(logs, tmp_path / "one", "--topics", "my-clicks", "--json"))
-    assert set(told) == {"my-clicks-12"}
-    alone = rescue(logs / "orders-1", tmp_path / "two", "--json")
-    assert set(saved(alone)) == {"orders-1"}
-    assert alone.document["cluster_id"] == CLUSTER
-    assert rescue(logs, tmp_path / "three", "--topics", "absent").code == 2
-
-
 def test_a_folder_that_does_not_say_whose_it_is_is_saved_all_the_same(
     logs: Path, tmp_path: Path
 ) -> None:

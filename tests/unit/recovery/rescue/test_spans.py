@@ -117,18 +117,6 @@ def test_knowing_less_never_saves_less(cluster: SimulatedCluster, counts: list[i
 
 
 @given(partitions())
-def test_spans_lie_within_their_logs_rise_and_do_not_touch(evidence: PartitionEvidence) -> None:
-    for designee in evidence.state.assignment:
-        found = shares_of(AtRisk(evidence, designee))
-        for share in () if isinstance(found, Unknown) else found:
-            bounds = [bound for span in share.spans for bound in (span.start, span.end)]
-            assert bounds == sorted(set(bounds))
-            assert share.replica.broker != designee
-            assert share.replica.log_start <= bounds[0]  # type: ignore[operator]
-            assert bounds[-1] <= share.replica.log_end  # type: ignore[operator]
-
-
-@given(partitions())
 def test_something_is_taken_wherever_the_loss_is_not_known_to_be_nothing(
     evidence: PartitionEvidence,
 ) -> None:
@@ -156,37 +144,16 @@ def tail(topic: str = "orders", *, size: int | Unknown | None = 150_000) -> tupl
     return found
 
 
-def room_for(*sizes: float) -> int:
-    return RESERVE_BYTES + int(sum(sizes) * MARGIN)
-
-
-def test_a_tail_is_estimated_by_its_part_of_the_log_and_what_the_format_adds() -> None:
-    (share,) = tail()
-    assert estimate(share) == 50_000 + 50 * BYTES_A_RECORD
-
-
 @pytest.mark.parametrize("size", [None, Unknown("not told")])
 def test_a_log_of_unknown_size_has_no_estimate(size: int | Unknown | None) -> None:
     (share,) = tail(size=size)
     assert isinstance(estimate(share), Unknown)
 
 
-def test_what_fits_is_not_refused(tmp_path: Path) -> None:
-    free = room_for(50_000 + 50 * BYTES_A_RECORD)
-    assert without_room({ORDERS: tail()}, tmp_path, lambda _: free) == {}
-
-
 def test_what_does_not_fit_is_refused_with_both_figures_and_the_folder(tmp_path: Path) -> None:
     refused = without_room({ORDERS: tail(size=90 * 10**9)}, tmp_path, lambda _: 10**9)
     assert set(refused) == {ORDERS}
     assert all(part in refused[ORDERS] for part in ("36,001 MB", "933 MB", str(tmp_path)))
-
-
-def test_the_others_go_on_in_their_order(tmp_path: Path) -> None:
-    small, large, late = (TopicPartition(name, 3) for name in ("small", "large", "late"))
-    shares = {small: tail("small"), large: tail("large", size=9 * 10**9), late: tail("late")}
-    free = room_for(*2 * [50_000 + 50 * BYTES_A_RECORD])
-    assert set(without_room(shares, tmp_path, lambda _: free)) == {large}
 
 
 def test_a_disk_below_its_reserve_takes_nothing_not_even_of_unknown_size(tmp_path: Path) -> None:

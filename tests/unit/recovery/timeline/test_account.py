@@ -6,13 +6,12 @@ import pytest
 
 from breakglass.services.guard import steps
 from breakglass.services.guard.journal import Journal, UnreadableJournal
-from breakglass.services.guard.lock import operator
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOPIC
 from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
 from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.end_transactions import STEP as END
-from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESCUE, UNDO
+from breakglass.services.recovery.execution.steps import REORDER, RESCUE, UNDO
 from breakglass.services.recovery.group_reset import RESTORE_STEP
 from breakglass.services.recovery.timeline.account import (
     Account,
@@ -20,8 +19,6 @@ from breakglass.services.recovery.timeline.account import (
     Shelf,
     account_of,
     being_written,
-    partition_numbers,
-    words_of,
 )
 from breakglass.services.recovery.timeline.ending import (
     NOT_ELECTED,
@@ -32,7 +29,7 @@ from breakglass.services.recovery.timeline.ending import (
 )
 from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from tests.unit.recovery.timeline import journals
-from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
+from tests.unit.recovery.timeline.journals import CLUSTER, LEDGER, ORDERS, plan, step
 
 
 def ending(account: Account, partition: TopicPartition) -> PartitionEnding:
@@ -43,17 +40,6 @@ def only(told: list[Brief | UnreadableJournal]) -> Brief:
     (brief,) = told
     assert isinstance(brief, Brief)
     return brief
-
-
-def test_a_recovery_is_told_in_a_line(tmp_path: Path) -> None:
-    brief = account_of(journals.recovery(tmp_path)).brief
-    assert brief.what == "recovery of 4 partitions"
-    assert brief.result == "partly failed"
-    assert words_of(brief.counts) == "3 elected, 1 unknown"
-    assert (brief.cluster_id, brief.who, brief.resumed_by) == (CLUSTER, operator(), ())
-    assert (brief.unknown, str(brief.stake), brief.digest) == (1, "50", DIGEST)
-    assert brief.resumable
-    assert brief.checkable
 
 
 def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
@@ -75,28 +61,6 @@ def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
     lost = ending(account, ORDERS[2])
     assert (lost.result, lost.reason, lost.leader) == ("unknown", journals.TIMED_OUT, 1)
     assert lost.order_kept
-
-
-def test_a_reset_of_offsets_cannot_be_resumed_and_cost_nothing(tmp_path: Path) -> None:
-    brief = account_of(journals.group_reset(tmp_path)).brief
-    assert brief.what == "group offsets of 1 partition"
-    assert (brief.counts, str(brief.stake)) == ({"moved": 1}, "-")
-    assert not brief.resumable
-    assert not brief.checkable
-
-
-def test_what_was_planned_and_never_sent_says_so_with_the_reason_of_its_rescue(
-    tmp_path: Path,
-) -> None:
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, {LEDGER: "50", ORDERS[0]: "0"})
-        step(journal, RESCUE, {LEDGER: {"result": "not saved", "reason": "no space", "saved": []}})
-    account = account_of(journal.path)
-    assert (ending(account, LEDGER).result, ending(account, LEDGER).reason) == (
-        NOTHING_SENT,
-        "no space",
-    )
-    assert ending(account, ORDERS[0]).result == NOTHING_SENT
 
 
 def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path: Path) -> None:
@@ -166,15 +130,6 @@ def test_a_restore_ends_as_its_records_did_unless_a_group_stays_behind(
     assert f"1 {result}" in timeline_text([account])
 
 
-def test_a_later_attempt_decides(tmp_path: Path) -> None:
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, {ORDERS[0]: "0"})
-        step(journal, ELECT, {ORDERS[0]: "failed"})
-        step(journal, ELECT, {ORDERS[0]: journals.elected(leader=2)})
-    told = ending(account_of(journal.path), ORDERS[0])
-    assert (told.result, told.leader) == ("elected", 2)
-
-
 @pytest.mark.parametrize("saved", [7, "text", {}, [{"broker": "seven"}, {"path": "x"}, None]])
 def test_a_rescue_entry_of_a_foreign_hand_is_left_out(tmp_path: Path, saved: object) -> None:
     with Journal.open(CLUSTER, tmp_path) as journal:
@@ -219,15 +174,6 @@ class TestShelf:
             assert (running.result, running.resumable) == ("running", False)
         assert only(shelf.briefs([CLUSTER])).result == "interrupted"
 
-    def test_one_that_went_on_is_read_again(self, tmp_path: Path) -> None:
-        path, shelf = journals.interrupted(tmp_path), Shelf(tmp_path)
-        assert only(shelf.briefs([CLUSTER])).result == "interrupted"
-        journal, _ = Journal.resume(path, tmp_path)
-        with journal:
-            journal.finish("succeeded")
-        told = only(shelf.briefs([CLUSTER]))
-        assert (told.result, told.resumed_by) == ("succeeded", (operator(),))
-
 
 @pytest.mark.parametrize(
     ("prices", "expected"),
@@ -246,17 +192,3 @@ def test_prices_are_summed_and_unknown_ones_never_added_up(
     prices: list[object], expected: str
 ) -> None:
     assert str(stake_of(prices)) == expected
-
-
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ([], ""),
-        ([3], "3"),
-        ([2, 0, 1, 7], "0-2, 7"),
-        (range(100_000), "0-99999"),
-        (range(0, 40, 2), "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 8 more"),
-    ],
-)
-def test_partitions_are_named_in_ranges(numbers: list[int], expected: str) -> None:
-    assert partition_numbers(numbers) == expected

@@ -1,13 +1,10 @@
 """The timeline that is pasted: complete for an incident, bounded and inert for anything."""
 
-import json
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from breakglass.console.output import print_json
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.lock import operator
@@ -16,9 +13,7 @@ from breakglass.services.recovery.execution.steps import ELECT, REORDER, RESTORE
 from breakglass.services.recovery.timeline.account import Account, ExecutionState, account_of
 from breakglass.services.recovery.timeline.text import (
     SAID,
-    account_document,
     save_timeline,
-    timeline_document,
     timeline_text,
 )
 from tests.unit.recovery.timeline import journals
@@ -90,23 +85,6 @@ def test_hostile_text_is_inert_and_bounded(tmp_path: Path) -> None:
     assert all(line.isprintable() for line in text.split("\n"))
     assert all(len(line) <= SAID + 20 for line in text.split("\n"))
     assert "[b]refused[/]" in text
-
-
-def test_documents_are_json_and_hold_every_partition_and_step(tmp_path: Path, capsys: Any) -> None:
-    account = account_of(journals.recovery(tmp_path))
-    print_json(account_document(account))
-    print_json(timeline_document([account]))
-    one, timeline = map(json.loads, capsys.readouterr().out.splitlines())
-    assert [step["step"] for step in one["steps"]] == [
-        "rescue",
-        "reorder",
-        "elect",
-        "restore order",
-    ]
-    assert one["partitions"][0]["rescued"][0]["records"] == 50
-    assert one["steps"][2]["partitions"][3]["result"] == "unknown"
-    assert timeline["timelines"][0]["topics"][1]["outcomes"] == {"elected": 2, "unknown": 1}
-    assert timeline["timelines"][0]["moments"][0]["says"].startswith("begun by")
 
 
 def test_a_timeline_is_written_for_its_owner_alone_in_place_of_an_older_one(tmp_path: Path) -> None:

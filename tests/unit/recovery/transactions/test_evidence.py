@@ -7,7 +7,7 @@ import pytest
 
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
-from breakglass.services.kafka.transaction_end_client import EndMarker
+from breakglass.services.kafka.marker_client import EndMarker
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.record_batches import Record, TimestampType
 from breakglass.services.recovery.transactions.evidence import (
@@ -169,13 +169,6 @@ def test_r28_a_decision_of_that_very_transaction_commits_it_by_its_coordinators_
 
 def test_r28_the_marker_of_kip_890_has_the_epoch_of_the_decision() -> None:
     assert end(state(PREPARE_COMMIT, epoch=3)) == EndMarker(7, 3, 5, commit=True)
-
-
-def test_r28_a_marker_never_undercuts_the_coordinator_that_wrote_last() -> None:
-    later = replace(UNDECIDED, coordinator_epoch=9)
-    found = decided(later, [log(state(PREPARE_COMMIT))], BEGAN)
-    assert isinstance(found, tuple)
-    assert found[1].coordinator_epoch == 9
 
 
 @pytest.mark.parametrize(

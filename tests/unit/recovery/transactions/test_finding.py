@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
+from breakglass.services.kafka.marker_client import EndMarker
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.recovery.acts.end_transactions import unchanged

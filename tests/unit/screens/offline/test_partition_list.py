@@ -1,41 +1,13 @@
 """Which lines of the partition list show that they are marked."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import NoReturn
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.screens.offline.partition_list import Marks
-from breakglass.services.incident.row import IncidentRow, PartitionGroup, group_of, grouped
+from breakglass.services.incident.row import IncidentRow, group_of
 from tests.kit.incidents import many_offline
-
-
-class Closed(tuple[IncidentRow, ...]):
-    """Rows that tell how many there are, and nothing of each."""
-
-    __slots__ = ()
-
-    def __iter__(self) -> NoReturn:
-        raise AssertionError("each row was looked at")
-
-
-def groups() -> Iterator[PartitionGroup]:
-    yield from grouped(many_offline(40, topics=1).rows)
-
-
-def test_a_group_shows_that_all_of_it_is_marked_and_takes_no_look_at_each_row_before() -> None:
-    group = next(groups())
-    closed = replace(group, rows=Closed(group.rows))
-    marks = Marks()
-    marks.show({closed.key: closed})
-    assert group.key not in marks
-    marks.toggle([group.rows[0]])
-    assert group.key not in marks
-    marks.show({group.key: group})
-    marks.toggle(group.rows[1:])
-    assert group.key in marks
 
 
 def test_marks_of_partitions_that_have_a_leader_again_are_forgotten() -> None:
@@ -49,18 +21,6 @@ def test_marks_of_partitions_that_have_a_leader_again_are_forgotten() -> None:
 
 
 ROWS = many_offline(24, topics=1).rows
-
-
-def test_a_group_of_consecutive_partitions_is_marked_without_a_look_at_each_row() -> None:
-    group = group_of(ROWS)
-    closed = replace(group, rows=Closed(ROWS))
-    marks = Marks()
-    marks.show({closed.key: closed})
-    marks.toggle([closed])
-    assert closed.key in marks
-    assert len(marks) == len(ROWS)
-    marks.toggle([closed])
-    assert closed.key not in marks
 
 
 @given(st.lists(st.lists(st.sampled_from(ROWS), min_size=1, unique=True), max_size=6))

@@ -24,7 +24,6 @@ from breakglass.services.topic_backup.store.blobs import (
     Blobs,
     Key,
     LocalBlobs,
-    range_file,
     read_key,
 )
 from breakglass.services.topic_backup.store.form import (
@@ -34,8 +33,6 @@ from breakglass.services.topic_backup.store.form import (
     TAG_BYTES,
     Compressed,
     Sealed,
-    StoredForm,
-    form_of,
 )
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, _Upload
 from breakglass.services.topic_backup.store.store import (
@@ -50,7 +47,6 @@ from tests.kit.deadlines import MOMENT
 from tests.kit.raw_http import OK, answer_of, raw_http
 from tests.kit.s3_server import client_files
 from tests.unit.topic_backup.store.stores import (
-    BOTH,
     COMPRESSED,
     ENCRYPTED,
     KEY,
@@ -140,19 +136,6 @@ def content(size: int) -> bytes:
     return random.Random(size).randbytes(size // 2) + b"x" * (size - size // 2)
 
 
-SIZES = (0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES + 12345)
-
-
-@pytest.mark.parametrize("make", [compressed, sealed, both])
-@pytest.mark.parametrize("size", SIZES)
-def test_what_was_written_is_read(make: Callable[[Path], Blobs], size: int, tmp_path: Path) -> None:
-    blobs = make(tmp_path)
-    put(blobs, content(size))
-    assert read(blobs) == content(size)
-    assert blobs.size(NAME) == size
-    assert blobs.names() == [NAME]
-
-
 @pytest.mark.parametrize("make", [compressed, sealed, both])
 def test_any_range_is_read(make: Callable[[Path], Blobs], tmp_path: Path) -> None:
     whole = content(3 * FRAME_BYTES + 12345)
@@ -236,24 +219,12 @@ def test_no_plain_byte_and_no_two_equal_files_lie_on_disk(tmp_path: Path) -> Non
     assert one[16:] != two[16:]
 
 
-def test_what_is_abandoned_is_not_there(tmp_path: Path) -> None:
-    for blobs in (compressed(tmp_path), sealed(tmp_path)):
-        file = blobs.begin(NAME)
-        file.write(memoryview(bytes(3 * FRAME_BYTES)))
-        file.abandon()
-        assert blobs.names() == []
-        assert blobs.size(NAME) is None
-
-
 @pytest.mark.parametrize("make", [LocalBlobs, compressed, sealed])
 def test_an_object_is_created_once(make: Callable[[Path], Blobs], tmp_path: Path) -> None:
     assert make(tmp_path).create("manifest", b"first")
     assert not make(tmp_path).create("manifest", b"second")
     assert read(make(tmp_path), "manifest") == b"first"
 
-
-BYTES = bytes(range(256)) * 400
-BUFFER_BYTES = 16_384
 
 Asked = list[tuple[int, int]]
 
@@ -262,26 +233,6 @@ Asked = list[tuple[int, int]]
 def asked() -> Asked:
     """The ranges that were fetched."""
     return []
-
-
-def test_all_that_is_left_of_a_range_file_comes_by_one_fetch_and_small_reads_are_gathered(
-    asked: Asked,
-) -> None:
-    file = range_file(lambda start, end: _fetched(asked, start, end), len(BYTES), BUFFER_BYTES)
-    assert file.read() == BYTES
-    assert asked == [(0, len(BYTES))]
-    assert file.read() == b""
-    file.seek(100_000)
-    assert file.read() == BYTES[100_000:]
-    assert asked[1:] == [(100_000, len(BYTES))]
-    file.seek(0)
-    assert b"".join(file.read(100) for _ in range(100)) == BYTES[:10_000]
-    assert asked[2:] == [(0, BUFFER_BYTES)], "small reads are gathered"
-
-
-def _fetched(asked: Asked, start: int, end: int) -> bytes:
-    asked.append((start, end))
-    return BYTES[start:end]
 
 
 ORDERS = TopicIdentity("orders")
@@ -352,15 +303,6 @@ def test_what_no_commit_names_and_none_will_can_go() -> None:
     may_be_committed = ["run-0000000002-cd-0/segment_y_index", "consumer_offsets_partition_000"]
     names = [*kept, *of_a_killed_run, *may_be_committed]
     assert stale(names, [manifest]) == of_a_killed_run
-
-
-@pytest.mark.parametrize("form", [PLAIN, COMPRESSED, ENCRYPTED, BOTH])
-def test_a_form_is_told_by_names(form: StoredForm, store: Store) -> None:
-    folder = runs_folder(store, form)
-    folder.replace("run-0000000001-ab-0/segment_records", [b"\x01"])
-    assert form_of(store.names("orders")) == form
-    folder.commit(1, b"{}")
-    assert form_of(store.names("orders")) == form
 
 
 def test_one_folder_has_one_form(store: Store) -> None:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from jgo.config import GlobalSettings
 from jgo.maven import Artifact, MavenContext, PythonResolver
 
-from breakglass.services.maven.repository import cache_lock, repository, trust_the_machine
+from breakglass.services.lab.distribution import cache_lock, repository, trust_the_machine
 from breakglass.services.rights import make_folders
 
 TIMEOUT_SECONDS = 30

@@ -6,8 +6,7 @@ import pytest
 
 from breakglass.services.errors import AlreadyRunning, UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.pipeline.continuous import Followed
-from breakglass.services.pipeline.report import (
+from breakglass.services.pipeline.backup_context import (
     BackupReport,
     Generation,
     NewGeneration,
@@ -18,6 +17,7 @@ from breakglass.services.pipeline.report import (
     require_replaceable,
     set_aside,
 )
+from breakglass.services.pipeline.continuous import Followed
 from breakglass.services.topic_backup.catalog import held_topics, newest
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
@@ -112,15 +112,6 @@ def test_what_kafka_backup_cannot_read_has_no_folder_to_replace(
     with pytest.raises(UsageError):
         require_replaceable(ObjectStore("memory://backups"), None)
     require_replaceable(LocalStore(root), StoredForm())
-
-
-def test_the_newest_generation_is_found_by_number(tmp_path: Path) -> None:
-    assert latest(LocalStore(tmp_path / "none"), "orders") == Generation("orders")
-    for name in ("orders", "orders~2", "orders~10", "orders2~99", "orders~x"):
-        (tmp_path / name).mkdir()
-    newest = latest(LocalStore(tmp_path), "orders")
-    assert newest == Generation("orders", 10)
-    assert following(newest, None).name == "orders~11"
 
 
 def report(**of_partition: object) -> BackupReport:

@@ -1,35 +1,33 @@
-"""The journal: what was done from here, by whom, how it ended, and what is still unknown.
+"""The journals of changes, on disk or in a bundle: a list, the lines of one, and its ledger.
 
-It reads files; the cluster is asked only what became of unknown steps.
+The timeline of the journal under the cursor is shown below; `l` opens the ledger, which follows
+every record of an incident, over it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from typing_extensions import override
 
 from breakglass.screens.context import Context
-from breakglass.screens.journal.ledger import (
-    LedgerScreen,
-    MadeLedger,
-    make_ledger,
-    save_text,
-    saved_words,
-)
 from breakglass.screens.messages import CopyAsked, ResumeAsked
 from breakglass.screens.page import Page
 from breakglass.screens.refreshing import found_or_why, in_thread
 from breakglass.screens.widgets.dialog import Overlay
 from breakglass.screens.widgets.facts import Fact, Facts, fact, facts_table
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
+from breakglass.services.errors import BreakglassError
 from breakglass.services.guard.journal import UNKNOWN, UnreadableJournal
 from breakglass.services.incident.elections_seen import (
     Observations,
@@ -41,6 +39,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.recovery.execution.steps import PARTLY_FAILED, SUCCEEDED, UNDONE
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.succession import do_not_start
+from breakglass.services.recovery.ledger.page import LedgerPage, PageLines, PageTable
 from breakglass.services.recovery.timeline.account import (
     Account,
     Brief,
@@ -52,10 +51,11 @@ from breakglass.services.recovery.timeline.account import (
 )
 from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding, result_of
 from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
+from breakglass.services.state_folder import state_folder
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
-from breakglass.themes.roles import Role, Words
+from breakglass.themes.roles import Role, Words, role_style
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.guarded.check_again import CheckedAgain, StepAnswer
@@ -521,3 +521,145 @@ def answers_text(answers: Sequence[StepAnswer]) -> str:
     still = f"{left:,} still unknown" if left else ""
     told = "; ".join(filter(None, (*named, still)))
     return bounded(told, LENGTH) or "No outcome is unknown any more."
+
+
+ANSWER_SECONDS = 10.0
+"""For the leaders of now to say what they hold."""
+
+
+class MadeLedger(NamedTuple):
+    """The ledger of a journal, laid out, and the journal's name."""
+
+    page: LedgerPage
+    name: str
+
+
+def make_ledger(context: Context, journal: Path) -> MadeLedger | Unknown:
+    """In a thread: reads folders of rescues, and asks the leaders of now."""
+    from breakglass.services.recovery.ledger.assemble import gathered, ledger_of, with_cluster
+    from breakglass.services.recovery.ledger.page import ledger_page
+    from breakglass.services.recovery.timeline.account import account_of
+
+    def make() -> MadeLedger:
+        account = account_of(journal)
+        sources = gathered(account, context.state_folder)
+        try:
+            with context.reading() as client:
+                sources = with_cluster(sources, client, ANSWER_SECONDS)
+        except BreakglassError as error:
+            sources = sources.noting(f"the cluster was not asked: {error}")
+        return MadeLedger(ledger_page(ledger_of(sources)), account.brief.name)
+
+    return found_or_why(make, "the ledger cannot be made")
+
+
+def save_text(
+    context: Context, text: str, name: str, folder: str, suffix: str = ".txt"
+) -> Path | Unknown:
+    """In a thread: write *text* into a *folder* of the state folder."""
+    from breakglass.services.recovery.timeline.text import save_timeline
+
+    place = (context.saving_folder or state_folder()) / folder
+    return found_or_why(lambda: save_timeline(text, place, name, suffix), "it cannot be written")
+
+
+def saved_words(saved: Path | Unknown) -> str:
+    """What became of a text that was to be written."""
+    if isinstance(saved, Unknown):
+        return saved.reason
+    return f"Written, readable by you alone: {saved}"
+
+
+LEDGER_LENGTH = 2_000
+"""Of a sentence; enough for a path."""
+CELL = 300
+FATE_ROLES = {
+    "kept": Role.VERIFIED,
+    "put back": Role.VERIFIED,
+    "lost": Role.LOST,
+    "unknown": Role.UNKNOWN,
+}
+
+
+class LedgerScreen(Overlay):
+    """Every record of the incident accounted for."""
+
+    CSS = """
+    LedgerScreen > VerticalScroll { width: 100%; max-width: 120; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,l,q", "dismiss", "Close"),
+        Binding("w", "save", "Write HTML", tooltip="Write it to a file, for the incident review"),
+    ]
+
+    def __init__(
+        self, context: Context, made: MadeLedger, then: Callable[[Path | Unknown], object]
+    ) -> None:
+        """*then* hears where it was written, or why it was not."""
+        super().__init__()
+        self.context, self._made, self._then = context, made, then
+
+    def action_save(self) -> None:
+        in_thread(self.app, "timeline", self._save, self._then)
+
+    def _save(self) -> Path | Unknown:
+        from breakglass.services.recovery.ledger.page import page_html
+
+        html = page_html(self._made.page)
+        return save_text(self.context, html, self._made.name, "ledgers", ".html")
+
+    def content(self) -> RenderableType:
+        return Group(*self._parts())
+
+    def _parts(self) -> Iterator[RenderableType]:
+        page = self._made.page
+        yield Text(bounded(page.title, LEDGER_LENGTH), self._style(Role.HEADING))
+        role = Role.VERIFIED if page.adds_up else Role.FAILED
+        yield Text(bounded(page.verdict, LEDGER_LENGTH), self._style(role))
+        yield Text("w writes it as HTML, Esc closes", self._style(Role.MUTED))
+        # What a screen of 24 lines shows first are the sums, and whatever contradicts them.
+        first = next(
+            number for number, block in enumerate(page.blocks, 1) if isinstance(block, PageTable)
+        )
+        yield from self._blocks(page.blocks[:first])
+        yield Text()
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1, overflow="fold")
+        for label, told in self._made.page.facts:
+            table.add_row(Text(label, self._style(Role.MUTED)), Text(bounded(told, LEDGER_LENGTH)))
+        yield table
+        yield from self._blocks(page.blocks[first:])
+
+    def _blocks(self, blocks: Sequence[PageTable | PageLines]) -> Iterator[RenderableType]:
+        for block in blocks:
+            yield Text()
+            if block.title:
+                yield Text(bounded(block.title, LEDGER_LENGTH), self._style(Role.HEADING))
+            yield (
+                self._table(block)
+                if isinstance(block, PageTable)
+                else Text("\n".join(bounded(line, LEDGER_LENGTH) for line in block.lines))
+            )
+
+    def _table(self, block: PageTable) -> Table:
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for number, title in enumerate(block.columns):
+            table.add_column(
+                Text(title, self._style(Role.MUTED)),
+                justify="right" if number in block.right else "left",
+                overflow="fold",
+                no_wrap=number in block.right,
+                min_width=len(title) if number == 0 else None,
+            )
+        for row in block.rows:
+            nothing = row[0] in FATE_ROLES and row[1] == "0"
+            table.add_row(*(self._cell(cell, Role.MUTED if nothing else None) for cell in row))
+        return table
+
+    def _cell(self, cell: str, role: Role | None) -> Text:
+        role = role or FATE_ROLES.get(cell)
+        return Text(bounded(cell, CELL), "" if role is None else self._style(role))
+
+    def _style(self, role: Role) -> Style:
+        return role_style(self.app, role)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from breakglass.services.maven import context
-from breakglass.services.maven.context import maven_context
-from breakglass.services.maven.repository import REPOSITORY_VARIABLE
+from breakglass.services.lab import maven
+from breakglass.services.lab.distribution import REPOSITORY_VARIABLE
+from breakglass.services.lab.maven import maven_context
 from tests.kit.waiting import DEADLINE_SECONDS
 
 JAR = b"PK" + bytes(range(256)) * 512
@@ -54,7 +54,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
         monkeypatch.setenv(REPOSITORY_VARIABLE, f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("M2_REPO", str(tmp_path / "m2"))
         monkeypatch.setenv("NO_PROXY", "*")
-        monkeypatch.setattr(context, "TIMEOUT_SECONDS", DEADLINE_SECONDS)
+        monkeypatch.setattr(maven, "TIMEOUT_SECONDS", DEADLINE_SECONDS)
         yield held
         server.shutdown()
 

@@ -1,16 +1,20 @@
-"""The proxy: a listening socket that can be shut and reopened, its connections and controls.
+"""A TCP proxy before one broker or controller: cuts, hangs, delays, spoils and lies on demand.
 
-Relays one client's connection through a proxy: it forwards, hangs, delays or spoils requests.
+It relays one client's connection, one request at a time, as a broker serves them.
 
-It forwards one request at a time, as a broker serves them.
+Run as a program, it is the process of one link: ``python -m breakglass.services.lab.proxy FROM TO
+KEY,KEY RECORD``. The process forwards until it is killed, but it forwards requests of the api KEYs
+only after SIGUSR1. RECORD, the file that names its pid, identifies the process by its command line.
 """
 
 from __future__ import annotations
 
 import contextlib
 import selectors
+import signal
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -28,15 +32,8 @@ from breakglass.services.kafka.wire.passing import (
     request_body,
     send_frame,
 )
-from breakglass.services.lab.layout import LOOPBACK, Address
-from breakglass.services.lab.ports import free_ports
-from breakglass.services.lab.proxy.rewriting import (
-    Addresses,
-    Offers,
-    Rewriting,
-    classes_of,
-    refusal,
-)
+from breakglass.services.lab.layout import LOOPBACK, Address, free_ports
+from breakglass.services.lab.rewriting import Addresses, Offers, Rewriting, classes_of, refusal
 
 KEPT_BODY_BYTES = 1024 * 1024
 """Larger requests (produced records) are recorded without their body."""
@@ -246,7 +243,13 @@ class Relay:
 
     def _serve_next(self) -> bool:
         """Serve one request; False when a side has closed."""
-        if self._client not in self._readable():
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._client, selectors.EVENT_READ)
+            if self._broker is not None:
+                waiting.register(self._broker, selectors.EVENT_READ)
+            ready = {key.fileobj for key, _ in waiting.select()}
+        # Between two requests a broker says nothing: it has closed, and so do we.
+        if self._broker in ready or self._client not in ready:
             return False
         frame = read_frame(self._client)
         if frame is None:
@@ -263,16 +266,6 @@ class Relay:
         elif answer is not None:
             send_frame(self._client, answer)
         return True
-
-    def _readable(self) -> set[Any]:
-        """The sides that have something to say or have closed; waits for one."""
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self._client, selectors.EVENT_READ)
-            if self._broker is not None:
-                waiting.register(self._broker, selectors.EVENT_READ)
-            ready = {key.fileobj for key, _ in waiting.select()}
-        # Between two requests a broker says nothing: it has closed, and so do we.
-        return ready if self._broker not in ready else set()
 
     def _answer(self, head: Head, frame: bytes, order: SpoilOrder | None) -> bytes | None:
         if order is None:
@@ -591,3 +584,34 @@ class Proxy:
 
     def _fail(self, reason: str) -> None:
         self._duty.failures.append(reason)
+
+
+FETCH = 1
+FOREVER = 1 << 31
+ADDRESS_FREE = (4, 15)
+"""From version 16 on a controller's answers say where it listens itself (KIP-853), and the
+broker would fetch its metadata there, past the proxy."""
+
+
+def main(arguments: list[str]) -> None:
+    """Listen at the second address for what the first one serves."""
+    upstream, listen = (_address(text) for text in arguments[:2])
+    withheld = [int(key) for key in arguments[2].split(",") if key]
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    if withheld:
+        with Proxy(upstream, listen, offers={FETCH: ADDRESS_FREE}) as proxy:
+            for key in withheld:
+                proxy.reset_next(key, FOREVER)
+            signal.sigwait({signal.SIGUSR1})
+    with Proxy(upstream, listen, offers={FETCH: ADDRESS_FREE}):
+        while True:
+            signal.pause()
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host, int(port))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

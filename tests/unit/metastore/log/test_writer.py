@@ -22,7 +22,7 @@ from breakglass.services.errors import BreakglassError, MalformedMessage, Outcom
 from breakglass.services.kafka.producer import Fenced, TransactionFailed
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.metastore.lines import CommandRecord
-from breakglass.services.metastore.transactions import Transactions
+from breakglass.services.metastore.log.writer import Transactions
 from breakglass.services.model import TopicPartition
 from tests.kit.deadlines import be_patient
 from tests.kit.fake_broker import Body
