@@ -14,9 +14,15 @@ from uuid import UUID
 
 import pytest
 
+from breakglass.console.output import json_text
+from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
+from breakglass.services.quorum.machine_steps import NodeAction
 from breakglass.services.quorum.metadata_copy import VoterSet, read_copy
+from breakglass.services.quorum.plan import QuorumPlan, make_plan, write_plan
+from breakglass.services.quorum.prepare import PrepareQuorum
+from breakglass.services.quorum.status import AnsweringNode
 from tests.kit.metadata_log import CLUSTER, T0, MetadataLog, broker, noop, record, topic, voters
 from tests.kit.program import Ended, breakglass
 from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
@@ -24,6 +30,8 @@ from tests.unit.quorum.test_data_folders import Disks
 from tests.unit.quorum.test_inspection import HOLD
 
 VOTER = "102@kafka-c102:9093"
+C103 = AnsweringNode(103, False, "c103:9093", asked=True)
+B3 = AnsweringNode(3, True, "b3:9092", asked=True)
 
 
 class Folders:
@@ -44,6 +52,10 @@ class Folders:
         data = [f"log:{one}" for one in sorted(self.disks.root.glob("*"))]
         out = ("--out", self.root / "plan", "--json")
         return breakglass("quorum", "plan", *self.named, *data, "--voter", voter, *out, *more)
+
+    def asked(self, *answering: AnsweringNode) -> QuorumPlan:
+        """The plan if these nodes answer."""
+        return make_plan(self.named, VOTER, ask=lambda *_: answering)
 
     def planned(self, *more: object) -> dict[str, Any]:
         ended = self.plan(*more)
@@ -493,3 +505,40 @@ def test_q14_the_new_folder_is_no_folder_that_exists_and_in_no_nodes(folders: Fo
     for out in (folders.root, one / "new"):
         assert breakglass("quorum", "prepare", plan, "--out", out, "--write").code == 2
     assert folders.plan().code == 2  # The file of the plan exists.
+
+
+@pytest.mark.parametrize("named", [(1, 2), (1, 2, 103)], ids=["not named", "a copy of it is"])
+def test_q18_a_controller_that_answers_refuses_the_plan(
+    folders: Folders, named: tuple[int, ...]
+) -> None:
+    for one in named:
+        folders.save(one, whole_log())
+    with pytest.raises(Refused, match="c103 answers at c103:9093"):
+        folders.asked(C103)
+    if 103 not in named:
+        plan = folders.asked(C103._replace(asked=False))
+        assert "ignore c103 at c103:9093" in plan.document()["consent"]
+
+
+def test_q18_a_broker_that_answers_needs_a_copy_that_has_all_it_knows(folders: Folders) -> None:
+    log = whole_log()
+    for one in (1, 2):
+        folders.save(one, log)
+    with pytest.raises(Refused, match="b3 runs"):
+        folders.asked(B3)
+    folders.save(3, log)
+    for applied in (Unknown("not said"), log.offset):
+        plan = folders.asked(B3._replace(applied=applied))
+        (step,) = [one for one in plan.nodes if one.name == "b3"]
+        assert step.action is NodeAction.LEAVE_RUNNING
+    with pytest.raises(Refused, match=f"up to offset {log.offset + 1}"):
+        folders.asked(B3._replace(applied=log.offset + 1))
+
+
+def test_q18_a_node_that_answers_since_the_plan_is_named(folders: Folders) -> None:
+    folders.save(3, whole_log())
+    file = folders.root / "plan"
+    front: Any = None  # It says nothing.
+    write_plan(file, json_text(folders.asked().document(), 1))
+    with pytest.raises(EvidenceChanged, match="b3 at b3:9092"):
+        PrepareQuorum(file, folders.root / "out", lambda *_: (B3,)).freeze(front)

@@ -22,11 +22,13 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import Denied, Silent, Unknown
+from breakglass.services.quorum.image import BrokerRegistration, ControllerRegistration, Key
 from breakglass.services.quorum.status import (
     DO_NOT,
     QuorumNode,
     QuorumRole,
     QuorumStatus,
+    answering_nodes,
     look_at_quorum,
 )
 from breakglass.services.session import ReadAccess
@@ -211,3 +213,36 @@ def test_q17_brokers_that_do_not_answer_end_it_unless_a_controller_was_named(
         with pytest.raises(Unreachable):
             controllers.look(client)
         assert controllers.look(client, 103).voters == THREE
+
+
+@pytest.fixture
+def places() -> Iterator[dict[int, FakeBroker]]:
+    with ExitStack() as stack:
+        yield {one: stack.enter_context(FakeBroker()) for one in (1, 2, 101, 102, 103)}
+
+
+def test_q18_nodes_are_asked_where_the_copy_says_that_they_listen(
+    places: dict[int, FakeBroker],
+) -> None:
+    """b1 and c101 answer; b2's address is of another cluster by now; c102 hangs up; c103 is off."""
+
+    def told(cluster: str) -> Any:
+        return lambda _: DescribeClusterResponse(cluster_id=cluster, brokers=[])
+
+    for node, cluster in ((1, CLUSTER), (2, "another-cluster"), (101, CLUSTER)):
+        places[node].serve(DescribeClusterRequest, told(cluster), (0, 1))
+    places[103].stop()
+    state: dict[Key, Any] = {}
+    for node, place in places.items():
+        at = (("ANY", place.endpoint.host, place.endpoint.port),)
+        if node > 100:
+            state["controller", node] = ControllerRegistration(None, at)
+        else:
+            state["broker", node] = BrokerRegistration(1, None, False, False, None, (), at)
+    access = ReadAccess(ConnectionSettings((Endpoint("none", 1),)))
+    found = answering_nodes(state, CLUSTER, access.sender_at, DEADLINE_SECONDS)
+    assert [(one.name, one.asked) for one in found] == [
+        ("c101", True),
+        ("c102", False),
+        ("b1", True),
+    ]
