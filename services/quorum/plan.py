@@ -462,10 +462,12 @@ def _nodes(
         own.copy.path if own else None,
     )
     leads = Counter(one.after.leader for one in mending.partitions)
+    state = found.state if isinstance(found.state, Mapping) else {}
     for broker in sorted(brokers, key=lambda broker: (-leads[broker], broker)):
         action, reason = _broker_action(copies.get(broker), found, mending)
         path = copies[broker].copy.path if broker in copies else None
-        yield NodeStep(broker, True, action, reason, path, tuple(data.get(broker, ())))
+        combined = broker in voters or ("controller", broker) in state
+        yield NodeStep(broker, True, action, reason, path, tuple(data.get(broker, ())), combined)
     others = {*voters, *(node for node in copies if isinstance(node, int))}
     for node in sorted(others - {*brokers, voter.node}):
         yield NodeStep(

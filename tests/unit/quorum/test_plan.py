@@ -263,6 +263,23 @@ def test_q15_an_empty_metadata_disk_gets_the_folder_and_meta_properties(folders:
     assert {one.name for one in place.iterdir()} == {"__cluster_metadata-0", "meta.properties"}
 
 
+def test_q15_a_node_of_both_roles_is_a_broker_alone_until_a_static_quorum_grows(
+    folders: Folders,
+) -> None:
+    log = whole_log()
+    names = ("controller_id", "incarnation_id", "zk_migration_ready", "end_points", "features")
+    fields = dict(zip(names, (1, UUID(int=1), False, [], []), strict=True))
+    log.add(record("RegisterControllerRecord", **fields))
+    folders.save(2, log)
+    folders.planned()
+    steps = folders.prepare("--write", "--json").document["steps"]
+    settings = {one["title"]: one["settings"] for one in steps}
+    (voters,) = settings["Start b2"]
+    assert settings["Start b1"][0] == "process.roles=broker"
+    assert settings["Start b1"][-1] == voters
+    assert "Leave CONTROLLER out" in settings["Start b1"][1]
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[None]:
     """A process holds the lock of *folder*, as its node does."""
