@@ -1,11 +1,11 @@
-"""A quorum that is lost and returns by the advice of `breakglass quorum`, and a stray that returns.
+"""A quorum that is lost and returns by the advice of `breakglass quorum`, and strays that return.
 
 What is there is asked of Kafka's own tool; what is lost is what was killed.
 """
 
 from __future__ import annotations
 
-import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,25 @@ from confluent_kafka import Producer
 
 from breakglass.services.lab.cluster import Cluster, LabOptions
 from breakglass.services.lab.properties import SUPER_USER
-from breakglass.services.lab.topics import create_topic, reassign
-from breakglass.services.model import TopicPartition
+from breakglass.services.lab.topics import create_topic
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
-from tests.lab.quorum.lagging import OLD, OVERRIDES, addresses, produce
+from tests.lab.quorum.lagging import (
+    OLD,
+    OVERRIDES,
+    Lagged,
+    addresses,
+    copy_of,
+    kill_everything,
+    produce,
+)
 from tests.lab.quorum.test_return import (
+    Lost,
     bash,
+    follow,
     make_dynamic,
+    planned,
+    prepared,
     quorum_tool,
     secure_controllers,
     values_of,
@@ -126,42 +137,38 @@ def test_q17_q18_a_lost_quorum_returns_when_those_are_started_that_are_named(
         cluster.wait_ready()
 
 
-def test_q19_a_stray_that_is_said_to_come_back_does(tmp_path: Path) -> None:
-    """b2 loses its assignment while it is down, and gets it again after it made a stray."""
-    with Cluster.up(tmp_path / "lab", **OPTIONS) as cluster:
+def test_q14_q19_a_formatted_majority_makes_strays_of_all_topics_and_they_come_back(
+    tmp_path: Path,
+) -> None:
+    """Nothing but the folder that nobody formatted knows the topics."""
+    options: LabOptions = {"brokers": 2, "controllers": 3, "tethered": True}
+    with Cluster.up(tmp_path / "lab", **options) as cluster:
         create_topic(cluster, OLD, [(1, 2)])
         produce(cluster, OLD, 1, 20)
-        second = cluster.broker(2)
-        named = addresses(second, cluster.controllers[0])
+        *formatted, survivor = cluster.controllers
+        kill_everything(cluster)
+        for node in (*formatted, *cluster.brokers):
+            shutil.rmtree(copy_of(node))
+        for node in (*formatted, *cluster.brokers):
+            node.start()
+        folders = [folder for node in cluster.brokers for folder in node.layout.log_dirs]
+        cluster.wait_until(
+            lambda: all(any(one.glob(f"{OLD}-0.*-stray")) for one in folders), "the strays"
+        )
+        kill_everything(cluster)
 
-        def strays() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = breakglass("quorum", "strays", *named, "--json").document[
-                "strays"
-            ]
-            return found
-
-        def moved(*brokers: int) -> None:
-            reassign(cluster, {TopicPartition(OLD, 0): brokers})
-            cluster.wait_until(
-                lambda: cluster.partition(OLD, 0, via=1).assignment == brokers, "the reassignment"
-            )
-
-        second.stop()
-        moved(1)
-        second.start()
-        cluster.wait_until(lambda: len(strays()) == 1, "the stray")
-        (stray,) = strays()
-        assert (stray["fate"], stray["end"]) == ("not assigned", 20)
-        segment = next(Path(stray["path"]).glob("*.log")).stat().st_ino
-        second.stop()
-        reassign(cluster, {TopicPartition(OLD, 0): (1, 2)})
-        cluster.wait_until(lambda: strays()[0]["fate"] == "comes back", "the new assignment")
-        ended = breakglass("quorum", "strays", *named)
-        moves = [line.strip() for line in ended.out.splitlines() if line.startswith("    mv ")]
-        assert [shlex.split(line)[1:] for line in moves] == [[stray["path"], stray["target"]]]
+        named = addresses(*cluster.brokers, survivor)
+        copy = ("--copy", f"log:{copy_of(survivor)}")
+        ended = breakglass("quorum", "strays", *named, *copy)
+        moves = [line for line in ended.out.splitlines() if line.startswith("    mv ")]
+        assert (ended.code, len(moves)) == (0, 2)
         bash("\n".join(moves))
-        second.start()
+        assert breakglass("quorum", "strays", *named, "--json").document["strays"] == []
+        lost = Lost(Lagged(cluster, survivor), False, tmp_path)
+        plan = planned(lost, tmp_path, *cluster.brokers, survivor, voter=survivor.id, more=copy)
+        ended = prepared(plan, tmp_path / "promoted")
+        assert ended.code == 0, ended.err
+        follow(lost, ended.out)
+        cluster.wait_ready()
         cluster.wait_until(lambda: set(cluster.partition(OLD, 0).isr) == {1, 2}, "the ISR")
-        assert strays() == []
-        assert next(Path(stray["target"]).glob("*.log")).stat().st_ino == segment
         assert values_of(cluster, OLD, 0) == [*range(20)]

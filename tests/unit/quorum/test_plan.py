@@ -142,8 +142,6 @@ def test_q15_each_broker_gets_what_is_promoted_unless_it_has_it_already(folders:
     log = whole_log()
     short = log.fork()
     log.add(noop())
-    past = log.fork()
-    past.snapshot(broker(1))
     folders.save(1, log)
     folders.save(2, short)
     document = folders.planned()
@@ -159,6 +157,13 @@ def test_q15_each_broker_gets_what_is_promoted_unless_it_has_it_already(folders:
     folders.save(3, log)
     older = folders.planned("--copy", f"log:{one}")
     assert [actions(older)[name] for name in ("b1", "b2", "b3")] == ["replace", "keep", "replace"]
+    # A truncation keeps the snapshots, and the broker would load what is gone.
+    (folders.root / "plan").unlink()
+    log.snapshot(broker(1))
+    truncated = folders.save(1, MetadataLog(short.offset, 1, short.batches, log.snapshots))
+    assert read_copy(truncated / "__cluster_metadata-0").snapshots
+    older = folders.planned("--copy", f"log:{one}")
+    assert actions(older)["b1"] == "replace"
 
 
 def test_q15_who_has_the_longest_logs_starts_first(folders: Folders) -> None:
