@@ -39,7 +39,7 @@ def list_all(store: Store, as_json: AsJson = False) -> None:
 
 
 def show(id: Id, store: Store, as_json: AsJson = False) -> None:
-    """Show one checkpoint: its level, the state of each partition, and why it was lowered.
+    """Show one checkpoint: its level, why it was lowered, and the state of each partition.
 
     For a partition that is being copied, the command prints how much is copied, and about how much
     there is to copy in all.

@@ -86,15 +86,16 @@ def restore_checkpoint(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Restore a completed checkpoint into new or empty topics, all partitions of one id.
+    """Restore all partitions of one completed checkpoint into new or empty topics.
 
     Records up to the cut are restored first, then the records that were in transit. Groups get
     their offsets, mapped to the new offsets; their members must not run. Participants that start
     afterwards continue from the cut. An interrupted restore resumes with --resume; or delete the
     topics and start again.
 
-    With --to-bootstrap-server, the checkpoint is restored into another cluster. The checkpoint's
-    own cluster is not asked, and may be gone. The consent then names the other cluster by its id.
+    With --to-bootstrap-server, the checkpoint is restored into another cluster. The command does
+    not contact the checkpoint's own cluster, which may be gone. The consent then names the other
+    cluster by its id.
     """
     need("pipeline")
     from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint, how_it_ended

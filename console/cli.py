@@ -36,9 +36,10 @@ def breakglass(
 ) -> None:
     """Bring offline Kafka partitions back, with the least possible loss.
 
-    What is lost? Which replica loses least? How is the rest put back?
+    What is lost? Which replica loses least? How do you put saved records back?
     Without a command the console opens; its options are those of `breakglass console`.
-    Nothing is changed without --write and your consent; --dry-run overrides --write everywhere.
+    No breakglass command changes the cluster without --write and your consent; --dry-run overrides
+    --write everywhere.
     `breakglass help COMMAND` explains a command, and `breakglass help connection` how to name the
     cluster.
     """

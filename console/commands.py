@@ -75,7 +75,7 @@ AFTER = (
     CommandEntry("", "transactions", "List transactions that lost their markers, and end them."),
     CommandEntry("", "internal-topics", "Show what an election costs internal topics, by key."),
     CommandEntry(
-        *("", "add-replica", "Add replicas where too few are in sync to read or write."),
+        *("", "add-replica", "Add replicas to partitions with too few in sync to read or write."),
         "console.recover:add_replica_app",
     ),
 )
@@ -87,7 +87,7 @@ SERVE = (
     ),
 )
 BUNDLE = (
-    CommandEntry("", "capture", "Save what is known of an incident in one file."),
+    CommandEntry("", "capture", "Save what Breakglass knows about an incident in one file."),
     CommandEntry("", "open", "Open the console on such a file.", "console.open_bundle"),
 )
 LAB = (
@@ -98,12 +98,18 @@ COMMANDS = (
     CommandEntry("", CONSOLE, "Open the console (as `breakglass` alone does)."),
     CommandEntry(NOW, "triage", "Start here: what is offline, what is lost, what to do."),
     CommandEntry(NOW, "recover", "Elect the leaders of a plan; resume; turn unclean election off."),
-    CommandEntry(NOW, "rescue", "Save the records that an election or a return cuts off."),
-    CommandEntry(NOW, "can-start", "Check whether a dead broker may start.", "console.returning"),
+    CommandEntry(
+        NOW, "rescue", "Save records that an election or a returning broker would cut off."
+    ),
+    CommandEntry(
+        *(NOW, "can-start", "Check whether it is safe to start a dead broker."), "console.returning"
+    ),
     CommandEntry(NOW, "quorum", "See which controllers are missing; bring a cluster back."),
     CommandEntry(NOW, "plan", "Make, show, check, edit, approve and compare plans."),
     CommandEntry(AFTERWARDS, "report", "Account for every record of an incident."),
-    CommandEntry(AFTERWARDS, "journal", "Show what was done from here, by whom, how it ended."),
+    CommandEntry(
+        *(AFTERWARDS, "journal", "Show what was done from this machine, by whom, and how it ended.")
+    ),
     CommandEntry(
         *(AFTERWARDS, "after", "Repair groups, transactions and replicas after an election."),
         members=AFTER,

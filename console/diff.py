@@ -63,7 +63,7 @@ def diff(
         size(
             "--spark-above",
             example="5GB",
-            help="With --summary: count on Spark if a source is larger.",
+            help="With --summary, count with Spark if a source is larger than this.",
             shown="5GB",
         ),
     ] = SPARK_ABOVE,
@@ -77,10 +77,10 @@ def diff(
     replica:BROKER/TOPIC/PARTITION, log:DIR/TOPIC-PARTITION, checkpoint:URL/ID/TOPIC/PARTITION or
     metastore:FILE.
 
-    Records are compared by their offsets, metastores by position. With --progress, a restored topic
-    is compared with its backup by the offsets that its records had there. Brokers are asked only
-    for topics and replicas. Exits with 0 when the sources are equal, 1 when they differ, and 4 when
-    something could not be read.
+    Records are compared by their offsets, metastores by position. With --progress, the records of a
+    restored topic are compared by the offsets that they had in the backup. The command contacts
+    brokers only for topic: and replica: sources. Exits with 0 if the sources are equal, with 1 if
+    they differ, and with 4 if something could not be read.
     """
     from breakglass.services.divergence.address import parse_address
     from breakglass.services.divergence.opening import Opener, compare

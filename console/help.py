@@ -24,8 +24,8 @@ HELP_CONNECTION = "breakglass help connection"
 GUIDE = (
     ("recover", "Elects the leaders of a plan, or makes one and asks: the usual way."),
     ("unclean-recovery", "Elects the best replica of each partition, without a plan."),
-    ("leader-election", "Holds the elections that you choose, one kind at a time."),
-    ("rescue", "Only saves records. The others rescue by themselves before they elect."),
+    ("leader-election", "Runs the elections that you choose, one election type at a time."),
+    ("rescue", "Only saves records. The other commands save them before they elect."),
 )
 """When to use which of the commands of a recovery; each of them prints it."""
 WERE_OPTIONS = {

@@ -49,7 +49,7 @@ def freeze(
     consent: GivenConsent = NO_CONSENT,
     as_json: AsJson = False,
 ) -> None:
-    """Turn off unclean election, so that the controller elects no replica during triage.
+    """Turn off unclean election, so that the controller holds none during triage.
 
     If unclean.leader.election.enable is true, the controller can elect the first live replica of
     the assignment at any moment, whatever that loses. A freeze sets it to false on the topic and

@@ -162,12 +162,12 @@ def scenario(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a lab, damage it as named, and print the truth about it.
+    """Start a lab, apply the damage that you name, and print the true state.
 
-    The lab keeps running, damaged. The truth says which records were acknowledged, what each
-    replica holds on disk, and what electing each replica loses; truth.json in the lab's folder has
-    it. Scenarios that lose the same brokers in the same order share one lab. Where the disk is
-    slow, a --state folder in memory (/dev/shm/lab) makes `many` twice as fast.
+    The lab keeps running, damaged. The true state has the acknowledged records, what each replica
+    holds on disk, and what electing each replica loses; truth.json in the lab's folder has it.
+    Scenarios that lose the same brokers in the same order share one lab. If the disk is slow, a
+    --state folder in memory (/dev/shm/lab) makes `many` twice as fast.
     """
     from breakglass.console.truth import print_scenarios, print_truth
     from breakglass.services.lab.scenarios import SCENARIOS, find_scenarios

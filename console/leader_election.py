@@ -69,7 +69,7 @@ class LeaderElectionRequest:
         typer.Option(
             "--path-to-json-file",
             metavar="FILE",
-            help="File of partitions, in Kafka's form.",
+            help="File of partitions, in Kafka's format.",
         ),
     ] = None
     topic: Annotated[

@@ -49,7 +49,8 @@ Gone = Annotated[
     typer.Option(
         "--gone",
         metavar="ID...",
-        help="Brokers whose disks are lost; nothing waits for them (4 7, or 4,7, or repeated).",
+        help="Brokers whose disks are lost; Breakglass does not wait for them (4 7, or 4,7, or "
+        "repeated).",
     ),
 ]
 """Read it with `option_values.broker_ids`."""
@@ -114,9 +115,7 @@ Journals = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SOURCE_HELP = (
-    "Log folder of a broker that is down; some commands also take rescue:DIR (repeatable)."
-)
+SOURCE_HELP = "Log folder of a broker that is down; `after` also takes rescue:DIR (repeatable)."
 SOURCE = typer.Option("--source", "--from", metavar="log:DIR|rescue:DIR", help=SOURCE_HELP)
 Sources = Annotated[list[str] | None, SOURCE]
 Write = Annotated[
@@ -137,7 +136,7 @@ Topics = Annotated[
     ),
 ]
 """Read it with `option_values.names_in`."""
-PLAN_HELP = "A plan of `plan make`, or a file in Kafka's form."
+PLAN_HELP = "A plan of `plan make`, or a file in Kafka's format."
 PlanOption = Annotated[
     Path | None, typer.Option("--plan", metavar="PLAN", hidden=True, help=PLAN_HELP)
 ]
@@ -156,7 +155,8 @@ Phrases = Annotated[
     typer.Option(
         "--consent",
         metavar="PHRASE",
-        help="Phrase that agrees to the change; a refusal prints it (repeatable).",
+        help="Phrase that consents to the change; without it, the command asks on a terminal, and "
+        "elsewhere prints it and ends (repeatable).",
     ),
 ]
 RescueStore = Annotated[

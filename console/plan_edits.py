@@ -88,8 +88,8 @@ class PlanChanges:
             "--prefer",
             "--broker",
             metavar="ID",
-            help="Elect this broker wherever its log is as good and loses the same (4,7, or "
-            "repeated).",
+            help="Choose this broker for each partition in which its log ranks as high as the "
+            "chosen leader's and electing it loses the same (4,7, or repeated).",
         ),
     ] = None
     rack: Annotated[

@@ -93,7 +93,7 @@ def _facts(plan: Plan) -> Iterable[tuple[str, str]]:
     evidence = plan.breakglass
     yield "digest", f"{plan.spoken_digest}  {plan.digest}"
     if evidence is None:
-        yield "evidence", "none: a file in Kafka's form; it is read afresh before any election"
+        yield "evidence", "none: a file in Kafka's format; it is read afresh before any election"
         yield "plan", str(totals_of(plan))
         return
     if plan.altered:

@@ -161,14 +161,15 @@ def inspect(
     copy: ChosenCopy = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare copies of the metadata log, and say what each lacks against the best one.
+    """Compare copies of the metadata log, and show what each lacks that the best one has.
 
     Name every folder that you can read: those of controllers, brokers, and copies of them. The
-    folders are only read, and their nodes may run. The command ranks the copies as raft does and
-    compares them batch by batch. If you also name data folders, the command says which partitions
-    would become strays, and where the copy is too old for the ISR, leader epochs or producer ids.
-    Exits with 0 if each copy is proved to be a prefix of the best and the data folders agree with
-    it, and with 1 if a copy is damaged, forked or not compared, or something would be lost.
+    command changes nothing in them, and their nodes may be running. The command ranks the copies as
+    raft does and compares them batch by batch. If you also name data folders, the command says
+    which partitions would become strays, and where the copy is too old for the ISR, leader epochs
+    or producer ids. Exits with 0 if each copy is proved to be a prefix of the best and the data
+    folders agree with it, and with 1 if a copy is damaged, forked or not compared, or something
+    would be lost.
     """
     from breakglass.services.quorum.inspection import inspect_copies
 
@@ -278,11 +279,11 @@ def watch(
     duration: Seconds = SECONDS,
     as_json: AsJson = False,
 ) -> None:
-    """Follow the return of a cluster by a plan, until it is back or a step went wrong.
+    """Watch a cluster come back as planned, until it is back or a step fails.
 
     Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs and the
     log ends, and at new -stray folders in the plan's log directories on this machine. Ends with 0
-    if nothing is awaited, and with 1 if a step went wrong or --within has passed.
+    if nothing is awaited, and with 1 if a step fails or --within has passed.
     """
     from breakglass.services.quorum.plan import read_request
     from breakglass.services.quorum.watch import ReturnProgress, look_at_return

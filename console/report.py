@@ -68,10 +68,11 @@ def report(
 ) -> None:
     """Account for every record of an incident: kept, put back, rescued, lost, or unknown.
 
-    The ledger is made from the journal, from the folders of its rescues and those of --rescued, and
-    from the journals of restores. Nothing is changed. With --bootstrap-server the current leaders
-    are asked whether they have the records that were kept. Exits with 1 if the sums do not add up.
-    If nothing was elected, the command names the partitions that this account saw come back.
+    The ledger is built from the journal, its rescue folders, the folders that --rescued names, and
+    the journals of restores. The command changes nothing. With --bootstrap-server, it asks the
+    current leaders whether they have the records that were kept. Exits with 1 if the sums do not
+    add up. If nothing was elected, the command names the partitions that Breakglass, run from your
+    account on this machine, saw come back.
     """
     if as_html and as_json:
         raise UsageError("--html and --json are two documents: choose one")

@@ -113,19 +113,21 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
     """Save the records that the elections of a plan will cut off, without an election.
 
     Records are read from the losing replicas and saved as topic backups, in
-    DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The cluster is only read.
+    DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The command does not change the
+    cluster.
 
     --before-return BROKER is for a broker that leads offline partitions as soon as it is started.
-    Run the command before you start it: it saves what other replicas hold of these partitions and
-    the broker may lack. If its log cannot be read, that is everything that they hold, because a
-    power cut takes records that were acknowledged and not yet flushed. The command exits with 1 if
-    records are left out, if a replica cannot be read, or if an election passed the broker over. In
-    the last case, save its log folders before you start it: it would truncate its own log as well.
+    Run the command before you start it: it saves the records of these partitions that other
+    replicas hold and the broker may lack. If its log cannot be read, it saves everything that they
+    hold: a power cut may have taken records that the broker had acknowledged and not flushed. It
+    exits with 1 if records are left out, if a replica cannot be read, or if another leader was
+    elected without this broker's log. In the last case, save the broker's log folders before you
+    start it, because it would also truncate its own log.
 
     --source log:DIR saves whole partitions from the disk of a broker that is down, without
     contacting a cluster. With --bootstrap-server, only the records that the current leaders do not
-    hold are saved. The folder is only read. Damaged parts are skipped and named; the command then
-    exits with 1.
+    hold are saved. The command changes nothing in the folder. Damaged parts are skipped and named;
+    the command then exits with 1.
     """
     ways = (wanted.plan is not None, bool(wanted.source), wanted.before_return is not None)
     if sum(ways) != 1:

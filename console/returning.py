@@ -46,7 +46,8 @@ class StartRequest:
         typer.Option(
             "--beside",
             metavar="log:DIR",
-            help="Read the replicas of another broker that is down in its log folder (repeatable).",
+            help="Also read the replicas of another broker that is down, from its log folder "
+            "(repeatable).",
         ),
     ] = None
     gone: GoneBrokers = ()
@@ -54,7 +55,8 @@ class StartRequest:
         bool,
         typer.Option(
             "--all-log-dirs",
-            help="The broker has no other log.dirs: a replica in none of them was never made.",
+            help="The broker has no other log.dirs: a replica in none of them counts as never "
+            "made, not as unread.",
         ),
     ] = False
     while_running: WhileRunning = False
@@ -69,8 +71,8 @@ def can_start(connection: Connection, wanted: StartRequest) -> None:
     A broker that starts as a follower truncates its logs to match the current leaders'. If it leads
     as soon as it starts, the other replicas truncate to match its log. The broker is safe to start
     if rescues have every record and every transaction marker that its start cuts. The result also
-    names the replicas that could not be read. The cluster, the folders and the rescues are only
-    read. Exits with 0 if the broker is safe to start, and with 1 if not.
+    names the replicas that could not be read. The command changes neither the cluster nor the
+    folders nor the rescues. Exits with 0 if the broker is safe to start, and with 1 if not.
     """
     from breakglass.services.recovery.remembered.store import ReplicaMemory
     from breakglass.services.recovery.rescue.return_check import NamedDisks, check_return

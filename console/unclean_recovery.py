@@ -82,7 +82,7 @@ class UncleanRecoveryRequest:
     path: Annotated[
         Path | None,
         typer.Option(
-            "--path-to-json-file", metavar="FILE", help="File of partitions, in Kafka's form."
+            "--path-to-json-file", metavar="FILE", help="File of partitions, in Kafka's format."
         ),
     ] = None
     all_offline: Annotated[
@@ -122,13 +122,14 @@ def unclean_recovery(
 ) -> None:
     """Recover offline partitions by designated elections (KIP-1275), with safeguards.
 
-    The options are those of KIP-1275's kafka-unclean-recovery. --automated-recovery also needs
-    --write and your consent.
+    The options are those of the tool kafka-unclean-recovery, for which --automated-recovery is the
+    consent. Here it also needs --write and your consent.
 
     A partition with the verdict FORK, BOMB or STUCK is left to the operator, and so is one with a
-    reason against an unattended election. `breakglass triage` says what to do first. To elect a
-    leader all the same, name it as its designatedLeader in a file, and give that to
-    `breakglass leader-election` with --election-type DESIGNATED --path-to-json-file FILE.
+    reason against an unattended election. `breakglass triage` says what to do first. To choose
+    the leader of such a partition yourself once nothing prevents its election, write it as the
+    designatedLeader of the partition in FILE, and run `breakglass leader-election
+    --election-type designated --path-to-json-file FILE`.
     """
     if wanted.automated:
         connection.require_write("--automated-recovery")

@@ -345,7 +345,7 @@ def _remarks(incident: Incident, broker: int) -> Iterator[str]:
 
 ABOUT = (
     "Each folder of its log.dirs, as this machine has them: mounted, or copied. Separate them by "
-    "commas. They are only read."
+    "commas. Breakglass only reads them."
 )
 
 

@@ -373,7 +373,7 @@ class Operator:
         return self.shell.breakglass("plan", "edit", path, *places, online=False)
 
     def _write_decisions(self, path: Path, found: Round) -> bool:
-        """A file in Kafka's form of what is decided by hand alone."""
+        """A file in Kafka's format of what is decided by hand alone."""
         chosen = {partition.name: by_hand(partition) for partition in found.said}
         known_ones = {name: brokers[0] for name, brokers in chosen.items() if brokers}
         if known_ones:
@@ -419,7 +419,7 @@ def by_loss(partition: SaidPartition) -> tuple[int, ...]:
 
 
 def write_bare(path: Path, leaders: dict[Name, int]) -> None:
-    """A file of elections in Kafka's form."""
+    """A file of elections in Kafka's format."""
     entries = [
         {"topic": topic, "partition": number, "designatedLeader": broker}
         for (topic, number), broker in leaders.items()

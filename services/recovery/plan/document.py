@@ -206,7 +206,7 @@ class PlanEvidence(_Frozen):
 
 
 class Plan(_Frozen):
-    """The whole document. Without ``breakglass`` it is a bare plan in Kafka's form."""
+    """The whole document. Without ``breakglass`` it is a bare plan in Kafka's format."""
 
     entries: tuple[PlanEntry, ...] = Field(
         validation_alias="partitions", serialization_alias="partitions"

@@ -48,7 +48,9 @@ def with_notes(plan: Plan, notes: Sequence[str]) -> Plan:
         return plan
     kept = tuple([note.strip() for note in notes])
     if plan.breakglass is None:
-        raise UsageError("A file in Kafka's form has no place for notes: read its evidence first.")
+        raise UsageError(
+            "A file in Kafka's format has no place for notes: read its evidence first."
+        )
     fault = next((fault for note in kept if (fault := note_fault(note))), "") or number_fault(kept)
     if fault:
         raise UsageError(f"{fault[:1].upper()}{fault[1:]}.")

@@ -32,7 +32,7 @@ from breakglass.services.rights import file_mode, open_new
 
 
 def parse_plan(text: str, source: str) -> Plan:
-    """The plan in *text*, which messages call *source*: one of ours, or in Kafka's form.
+    """The plan in *text*, which messages call *source*: one of ours, or in Kafka's format.
 
     Raises:
         MalformedInput: no JSON (with line and column), or which entry is wrong and how.

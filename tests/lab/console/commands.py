@@ -48,7 +48,7 @@ def leader(cluster: Cluster, topic: str, number: int = 0) -> int | None:
 
 
 def elections(folder: Path, leaders: Mapping[TopicPartition, int]) -> Path:
-    """A file in Kafka's form that elects *leaders*."""
+    """A file in Kafka's format that elects *leaders*."""
     entries = [
         {"topic": one.topic, "partition": one.partition, "designatedLeader": broker}
         for one, broker in leaders.items()
