@@ -106,7 +106,7 @@ COMMANDS = (
     CommandEntry(
         *(NOW, "can-start", "Check whether it is safe to start a dead broker."), "console.returning"
     ),
-    CommandEntry(NOW, "quorum", "Bring a cluster back when the controllers are gone."),
+    CommandEntry(NOW, "quorum", "See which controllers are missing; bring a cluster back."),
     CommandEntry(NOW, "plan", "Make, show, check, edit, approve and compare plans."),
     CommandEntry(AFTERWARDS, "report", "Account for every record of an incident."),
     CommandEntry(

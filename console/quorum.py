@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +23,6 @@ from breakglass.console.options import (
     Seconds,
     Write,
     connected,
-    with_groups,
 )
 from breakglass.console.output import (
     columns,
@@ -33,9 +35,12 @@ from breakglass.console.output import (
     say,
 )
 from breakglass.console.wiring import Connection, deadline_after
+from breakglass.services.connection.endpoint import parse_endpoints
+from breakglass.services.errors import NoBrokerNamed
 from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.patience import REQUEST
-from breakglass.services.quorum.machine_steps import ServiceManager
+from breakglass.services.quorum.machine_steps import STOP, ServiceManager, machine_steps
+from breakglass.services.words.figures import count
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -44,17 +49,35 @@ if TYPE_CHECKING:
     from breakglass.services.quorum.data_folders import DataFindings
     from breakglass.services.quorum.inspection import CopyLack, QuorumInspection
     from breakglass.services.quorum.metadata_copy import Batch
-    from breakglass.services.quorum.plan import QuorumPlan
+    from breakglass.services.quorum.plan import Ask, QuorumPlan
+    from breakglass.services.quorum.status import QuorumNode
+    from breakglass.services.quorum.strays import FoundStray
 
-app = new_app("Bring a cluster back when the controllers are gone.")
+app = new_app(
+    "See which controllers are missing; bring a cluster back.\n\n"
+    "Without a command: asks brokers, and controllers at their own listeners, those of "
+    "--bootstrap-controller and those that brokers and controllers know. It says which controllers "
+    "to start, and what not to do. Exits with 0 if a controller leads, and with 1 if none does or "
+    "it is unknown.\n\n"
+    "If the disks of a majority are lost: each controller and each broker has a copy of the "
+    "metadata log. inspect compares the copies, plan decides what becomes of each node, prepare "
+    "writes the folder of the new controller, watch follows the return. strays shows the folders "
+    "that brokers renamed to -stray."
+)
 
 SHOWN = 10
 """Lines of one kind that the text shows; the document has all of them."""
 COLUMNS = columns(
     "Copy", "Node", ">Start", ">End", ">Epoch", ">Snapshots", "Voters", "Newest record", "Compared"
 )
+QUORUM = columns("Node", "Role", ">Epoch", ">Log end", ">Lag", ">Fetched", "Address", "Answers")
 EVERY_SECONDS = 1.0
 BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log ends."
+NOT_LOOKED = (
+    "No -stray folder was looked for on {}, whose log directories are not on this machine. Look "
+    "there: find LOG_DIR -maxdepth 1 -name '*-stray'"
+)
+STRAYS = columns("Broker", "Topic-partition", ">Start", ">End", "Newest record", "Fate", "Folder")
 NODES = columns("Node", "Metadata folder", "Action", "Reason")
 CAVEATS = (
     "Kafka does not store the metadata log's high watermark: the last records of a copy may not "
@@ -77,15 +100,60 @@ ChosenCopy = Annotated[
     typer.Option("--copy", metavar="log:DIR", help="Choose this copy, not the best one."),
 ]
 
+ANY_ADDRESS = "localhost:9092"
+"""Stands for bootstrap servers, of which nothing is asked."""
+BOOTSTRAP_CONTROLLER = "--bootstrap-controller"
+ControllerAddresses = Annotated[
+    str | None,
+    typer.Option(
+        BOOTSTRAP_CONTROLLER,
+        metavar="HOST:PORT,...",
+        help="Controllers to ask first, at their own listener.",
+    ),
+]
 
-@app.callback()
-def quorum() -> None:
-    """Bring a cluster back from the best copy of the metadata log, when the controllers are gone.
 
-    Each controller has a copy of the metadata log, and so has each broker. inspect compares the
-    copies, plan decides what becomes of each node, prepare writes the folder of the new controller,
-    watch follows the return.
-    """
+@app.callback(invoke_without_command=True, no_args_is_help=False)
+@connected
+def quorum(
+    connection: Connection,
+    context: typer.Context,
+    controllers: ControllerAddresses = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which controllers and brokers answer, and which controllers have to be started."""
+    if context.invoked_subcommand is not None:
+        return
+    from breakglass.services.quorum.status import look_at_quorum
+
+    given = parse_endpoints(controllers, BOOTSTRAP_CONTROLLER) if controllers else ()
+    brokers = _names_brokers(connection) or not given
+    access = (connection if brokers else _at(connection, controllers)).noted_access()
+    with access.reading() as client:
+        found = look_at_quorum(client if brokers else None, given, access.sender_at)
+    if as_json:
+        print_json(
+            {
+                "schema": 1,
+                **members(found, "cluster_id leader quorum dynamic voters majority lacking"),
+                "nodes": [
+                    {
+                        **members(one, "name id broker address trouble role epoch"),
+                        **members(one, "log_end applied lag silent_ms"),
+                    }
+                    for one in found.nodes
+                ],
+                "missing": [one.name for one in found.missing],
+                "advice": [*found.advice()],
+            }
+        )
+    else:
+        kind = "dynamic" if found.dynamic is True else "static" if found.dynamic is False else "?"
+        print_lines(found.advice())
+        voters = ", ".join(map(str, found.voters)) or "unknown"
+        print_lines([f"Cluster {found.cluster_id or '?'}, {kind} quorum, voters: {voters}."])
+        print_table(QUORUM, map(_node_row, found.nodes))
+    raise typer.Exit(0 if found.in_order else FAILED)
 
 
 @app.command()
@@ -120,7 +188,9 @@ def inspect(
 
 
 @app.command()
+@connected
 def plan(
+    connection: Connection,
     sources: Sources,
     voter: Annotated[
         str,
@@ -138,13 +208,14 @@ def plan(
 
     Name every folder that you can read, metadata and data, and stop the controllers first. The plan
     has the epoch and the records to append, what to do with the metadata folder of each node, and
-    what is lost. Nothing but the plan is written.
+    what is lost. Nothing but the plan is written. The nodes are asked at the addresses in the copy,
+    with the client properties of the connection: a controller that answers refuses the plan.
     """
     from breakglass.services.quorum.plan import make_plan, write_plan
 
     with StopSignal() as stop:
         stop.armed()
-        made = make_plan(sources, voter, copy, stop.go_on)
+        made = make_plan(sources, voter, copy, stop.go_on, _asking(connection))
     document = made.document()
     write_plan(out, json_text(document, 1))
     if as_json:
@@ -157,8 +228,9 @@ def plan(
 
 
 @app.command()
-@with_groups
+@connected
 def prepare(
+    connection: Connection,
     plan: Plan,
     out: Annotated[
         Path,
@@ -175,13 +247,12 @@ def prepare(
 ) -> None:
     """Write the metadata folder of the new controller, and print the commands for each machine.
 
-    Reads every folder of the plan again, and refuses if one of them changed. The folder is new; no
-    folder of a node is written to. It is read again before it gets its name.
+    Reads every folder of the plan and asks the nodes again, and refuses if something changed. The
+    folder is new; no folder of a node is written to. It is read again before it gets its name.
     """
-    from breakglass.services.quorum.machine_steps import machine_steps
     from breakglass.services.quorum.prepare import PrepareQuorum
 
-    command = GuardedCommand(PrepareQuorum(plan, out), consent)
+    command = GuardedCommand(PrepareQuorum(plan, out, _asking(connection)), consent)
     frozen = command.freeze()
     say_facts(frozen.facts)
     for remark in frozen.remarks:
@@ -234,10 +305,107 @@ def watch(
             time.sleep(EVERY_SECONDS)
     back = not progress.wrong and not progress.awaited
     if as_json:
-        print_json({"schema": 1, "back": back, **members(progress, "wrong awaited")})
+        print_json({"schema": 1, "back": back, **members(progress, "wrong awaited unseen")})
     else:
         print_lines(progress.wrong or progress.awaited or [BACK])
+        if progress.unseen:
+            print_lines([NOT_LOOKED.format(", ".join(progress.unseen))])
     raise typer.Exit(0 if back else FAILED)
+
+
+@app.command()
+def strays(sources: Sources, copy: ChosenCopy = None, as_json: AsJson = False) -> None:
+    """Show the folders that brokers renamed to -stray, and which of them can come back.
+
+    Name log directories with such folders, and a copy of the metadata that the cluster has, or that
+    it is to come back from. The folders are only read; the commands that rename them are printed,
+    for a broker that is stopped. Exits with 0 if each folder can come back, and with 1 if not.
+    """
+    from breakglass.services.quorum.strays import StrayFate, find_strays
+
+    with StopSignal() as stop:
+        stop.armed()
+        found, listed = find_strays(sources, copy, stop.go_on)
+    back = [one for one in listed if one.fate is StrayFate.RETURNS]
+    if as_json:
+        names = "broker path topic_id start end newest_ms fate why target"
+        rows = [{**of_partition(one.partition), **members(one, names)} for one in listed]
+        print_json({"schema": 1, "copy": found.chosen.copy.path, "strays": rows})
+    else:
+        print_table(
+            STRAYS,
+            [
+                (
+                    *(one.owner, one.partition, count(one.start), count(one.end)),
+                    *(time_text(one.newest_ms), one.fate, one.path),
+                )
+                for one in listed
+            ],
+        )
+        print_lines(_stray_lines(found, listed, back))
+    raise typer.Exit(0 if len(back) == len(listed) else FAILED)
+
+
+def _at(connection: Connection, servers: str | None) -> Connection:
+    """*connection* with other bootstrap servers."""
+    return replace(connection, options=replace(connection.options, bootstrap_server=servers))
+
+
+def _names_brokers(connection: Connection) -> bool:
+    """Whether options, environment or profile name brokers; client properties alone need not."""
+    try:
+        return connection.addressed and bool(connection.access())
+    except NoBrokerNamed:
+        return False
+
+
+def _asking(connection: Connection) -> Ask:
+    """Looks which nodes answer, with the client properties of *connection*."""
+    from breakglass.services.quorum.status import answering_nodes
+
+    known = connection if _names_brokers(connection) else _at(connection, ANY_ADDRESS)
+    return partial(answering_nodes, reach=known.noted_access().sender_at)
+
+
+def _stray_lines(
+    found: QuorumInspection, listed: Sequence[FoundStray], back: Sequence[FoundStray]
+) -> Iterator[str]:
+    """Why the others do not come back, and what brings back those that do."""
+    if not listed:
+        yield "None of these folders has a -stray folder."
+        return
+    yield f"The copy of the metadata is {found.chosen.copy.path}."
+    reasons = Counter(one.why for one in listed if one not in back)
+    yield from (
+        f"Folders that do not come back: {number:,}, as {why}." for why, number in reasons.items()
+    )
+    for broker in sorted({one.owner for one in back}):
+        yield f"On {broker}, while it is stopped:"
+        for one in back:
+            if one.owner == broker:
+                yield f"    mv {shlex.quote(str(one.path))} {shlex.quote(str(one.target))}"
+    if back:
+        yield (
+            "Before the brokers start, name these folders to breakglass quorum inspect: it "
+            "compares their log ends with the ISR. They come back only if the cluster runs by this "
+            "copy."
+        )
+
+
+def _node_row(one: QuorumNode) -> Sequence[object]:
+    """A node as a row of `QUORUM`."""
+    end = one.log_end
+    if isinstance(end, Unknown) and isinstance(one.applied, int):
+        shown = f">= {one.applied:,}"
+    else:
+        shown = count(end)
+    fetched = one.silent_ms
+    return (
+        *(one.name, one.role, count(one.epoch), shown, count(one.lag)),
+        f"{fetched / 1000:,.0f} s" if isinstance(fetched, int) else "?",
+        one.address,
+        one.trouble or "yes",
+    )
 
 
 def _copy_row(one: ComparedCopy) -> Sequence[object]:
@@ -533,8 +701,6 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
 
 def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager) -> Iterator[str]:
     """The commands of each machine, in the order of starts."""
-    from breakglass.services.quorum.machine_steps import STOP, machine_steps
-
     yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
     yield "Stop every node that these steps start, before the first of them:"
     yield f"    {STOP[manager]}"

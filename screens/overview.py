@@ -37,7 +37,11 @@ from breakglass.services.health.monitor import Health
 from breakglass.services.kafka.cluster.log_dirs import BrokerLogDir
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, Silent, Unknown, known
-from breakglass.services.recovery.judgement.succession import quorum_lost
+from breakglass.services.recovery.judgement.succession import (
+    RESTORE_QUORUM,
+    quorum_lost,
+    without_quorum,
+)
 from breakglass.services.recovery.timeline.account import partition_numbers
 from breakglass.services.snapshot import Broker, Quorum, Voter
 from breakglass.services.words.figures import count, shown
@@ -288,7 +292,7 @@ def _quorum(figure: Figure[Quorum]) -> Iterator[Words]:
         yield Words("; before: ")
     if isinstance(quorum, Unknown):
         lost = quorum_lost(quorum)
-        yield Words(f"NO QUORUM: {lost}", Role.BOMB) if lost else _unknown(quorum)
+        yield Words(f"NO QUORUM: {without_quorum(lost)}", Role.BOMB) if lost else _unknown(quorum)
         return
     if quorum.leader is None:
         yield Words("NO LEADER", Role.BOMB)
@@ -301,6 +305,8 @@ def _quorum(figure: Figure[Quorum]) -> Iterator[Words]:
     for number, voter in enumerate(voter for voter in quorum.voters if voter.id != quorum.leader):
         yield Words(", " if number else "; voters ")
         yield _voter(voter)
+    if isinstance(figure.failed, Silent) or quorum.leader is None:
+        yield Words(f"; {RESTORE_QUORUM}", Role.BOMB)
 
 
 def _voter(voter: Voter) -> Words:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from breakglass.services.connection.endpoint import KnownAddresses
+from breakglass.services.connection.endpoint import Endpoint, KnownAddresses
 from breakglass.services.connection.settings import ConnectionSettings, Plaintext
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ class ReadAccess:
         from breakglass.services.kafka.read_client import ReadClient
 
         return ReadClient(_sender(self, frozenset(), client_id), self.settings.listener)
+
+    def sender_at(self, address: Endpoint) -> Sender:
+        """A sender of reads to the node at *address*, which the caller closes."""
+        settings = replace(self.settings, bootstrap_servers=(address,), broker_addresses={})
+        return _sender(replace(self, settings=settings, known=None), frozenset())
 
     @contextmanager
     def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:

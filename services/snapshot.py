@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from breakglass.services.model import PartitionState, TopicSettings, Unknown
 
 FENCED_UNREAD = Unknown("this cluster does not say which brokers are fenced")
+SILENT_MS = 10_000
+"""A voter that has not fetched for so long is missing: a running one fetches every second."""
 SILENCE_UNREAD = Unknown("this cluster does not say when voters fetched")
 
 
@@ -31,6 +33,11 @@ class Voter:
     """Records behind the quorum leader."""
     silent_ms: int | Unknown = SILENCE_UNREAD
     """How long ago it fetched from the quorum leader, by that leader's clock (KIP-836)."""
+
+    @property
+    def fetches(self) -> bool:
+        """Whether it follows the leader, or leads, as far as is known."""
+        return isinstance(self.silent_ms, int) and self.silent_ms <= SILENT_MS
 
 
 @dataclass(frozen=True, slots=True)

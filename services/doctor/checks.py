@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.extras import how_to_install
 from breakglass.services.model import NotOffered, Unknown
+from breakglass.services.recovery.judgement.succession import RESTORE_QUORUM, quorum_lost
 from breakglass.services.words.figures import size_text
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.judgement.succession import PassedOver
+    from breakglass.services.snapshot import Quorum
 
 NOT_ASKED = Unknown("the controller was not asked")
 
@@ -92,6 +94,11 @@ class ClusterFacts:
     """The same of each topic that this user may see."""
     ahead_ms: int | Unknown = NOT_ASKED
     """How far this machine's clock is ahead of the clock of the quorum's leader."""
+    quorum: Quorum | Unknown = NOT_ASKED
+    dynamic: bool | Unknown = NOT_ASKED
+    """Whether the voters are in the metadata log, and not in every controller's settings."""
+    racks: Mapping[int, str | None] = field(default_factory=dict)
+    """By broker: a controller registers no rack, unless it is a broker as well."""
     passed_over: tuple[PassedOver, ...] | Unknown = ()
     """Brokers that elections passed over, by the journals of this account."""
     asked_with_addresses: bool = False
@@ -213,7 +220,7 @@ def cluster_checks(facts: ClusterFacts) -> Iterator[Check]:
     """How the cluster answers; what depends on a cluster that does not answer is unknown."""
     if facts.trouble:
         yield Check("cluster", CheckState.TODO, facts.servers, facts.trouble)
-        for name in ("brokers", "librdkafka", "spark", "ACLs", "clock"):
+        for name in ("brokers", "quorum", "librdkafka", "spark", "ACLs", "clock"):
             yield _unknown(name, "the cluster does not answer")
         return
     yield _ok("cluster", f"{facts.cluster_id} at {facts.servers}")
@@ -224,6 +231,7 @@ def cluster_checks(facts: ClusterFacts) -> Iterator[Check]:
     answering = len(facts.brokers) - len(silent)
     if answering:
         yield _ok("brokers", f"{answering:,} of {len(facts.brokers):,} answer")
+    yield _quorum(facts)
     yield from _librdkafka(facts)
     yield from _rights(facts)
     yield _clock(facts.ahead_ms)
@@ -260,6 +268,32 @@ def _silent(broker: BrokerFacts, facts: ClusterFacts) -> Check:
         f"name another address with --broker-address {broker.id}=HOST:PORT"
     )
     return _todo(name, found, action)
+
+
+def _quorum(facts: ClusterFacts) -> Check:
+    """What would leave the cluster without a leader of the controllers, before it does."""
+    name, quorum = "quorum", facts.quorum
+    if lost := quorum_lost(quorum):
+        return _todo(name, lost, RESTORE_QUORUM)
+    if isinstance(quorum, Unknown):
+        return _unknown(name, quorum.reason)
+    kind = "" if isinstance(facts.dynamic, Unknown) else " dynamic" if facts.dynamic else " static"
+    voters = [voter.id for voter in quorum.voters]
+    found = f"{len(voters)}{kind} voters, led by controller {quorum.leader}"
+    silent = [f"{voter.id}" for voter in quorum.voters if not voter.fetches]
+    racks = {facts.racks.get(voter) for voter in voters}
+    if silent:
+        missing = f"not following: {', '.join(silent)}"
+        return _todo(name, f"{found}; {missing}", "start them with their own disks")
+    if len(voters) == 1:
+        return _note(
+            name,
+            f"controller {quorum.leader} is the only{kind} voter",
+            "run three: without its disk, only the brokers have copies of the metadata",
+        )
+    if len(racks) == 1 and None not in racks:
+        return _note(name, f"{found}, each in rack {racks.pop()}", "spread them over three racks")
+    return _ok(name, found)
 
 
 def _librdkafka(facts: ClusterFacts) -> Iterator[Check]:

@@ -30,7 +30,7 @@ from breakglass.services.connection.secret import without_secrets
 from breakglass.services.doctor.checks import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
 from breakglass.services.errors import BreakglassError, PipelineError
 from breakglass.services.extras import EXTRAS, lacking
-from breakglass.services.kafka.cluster.describe_cluster import read_controller_time
+from breakglass.services.kafka.cluster.describe_cluster import KRAFT_VERSION, read_controller_time
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.answers import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -38,13 +38,12 @@ from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import NotOffered, Unknown
 from breakglass.services.recovery.judgement.succession import PassedOver
 from breakglass.services.recovery.remembered.recollection import Recollection
-from breakglass.services.snapshot import Broker
+from breakglass.services.snapshot import Broker, ClusterSnapshot
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from breakglass.services.connection.settings import ConnectionSettings
-    from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
 
 
@@ -127,6 +126,14 @@ def cluster_facts(access: ReadAccess) -> ClusterFacts:
             return ClusterFacts(servers, trouble=str(error))
         sender = client.sender
         brokers = _ask_all(sender, description.brokers, settings)
+        snapshot: ClusterSnapshot | Unknown
+        dynamic: bool | Unknown
+        try:
+            snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+            # A broker that knows no kraft.version has no dynamic quorum either.
+            dynamic = sender.finalized(ANY_BROKER, deadline).levels.get(KRAFT_VERSION, 0) > 0
+        except BreakglassError as error:
+            snapshot = dynamic = Unknown(str(error))
         return ClusterFacts(
             servers=servers,
             cluster_id=description.cluster_id,
@@ -136,17 +143,18 @@ def cluster_facts(access: ReadAccess) -> ClusterFacts:
             cluster_rights=_cluster_rights(sender, deadline),
             topic_rights=_topic_rights(sender, deadline),
             ahead_ms=_ahead_ms(sender, deadline),
-            passed_over=_passed_over(client),
+            quorum=snapshot if isinstance(snapshot, Unknown) else snapshot.quorum,
+            dynamic=dynamic,
+            racks={broker.id: broker.rack for broker in description.brokers},
+            passed_over=_passed_over(snapshot),
             asked_with_addresses=bool(settings.broker_addresses),
         )
 
 
-def _passed_over(client: ReadClient) -> tuple[PassedOver, ...] | Unknown:
+def _passed_over(snapshot: ClusterSnapshot | Unknown) -> tuple[PassedOver, ...] | Unknown:
     """The brokers that elections passed over, by journals; Unknown where these cannot be read."""
-    try:
-        snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
-    except BreakglassError as error:
-        return Unknown(str(error))
+    if isinstance(snapshot, Unknown):
+        return snapshot
     known = Recollection(snapshot.cluster_id)
     found = known.passed_over(snapshot, whole=True)
     troubles = "; ".join(known.troubles)

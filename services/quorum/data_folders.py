@@ -220,7 +220,7 @@ def _look(
     elif broker is not None:
         epoch, end = read
         named = (broker, replica.path, partition, replica.topic_id)
-        found.replicas.append(FoundReplica(*named, end, epoch, _newest_ms(log)))
+        found.replicas.append(FoundReplica(*named, end, epoch, newest_ms(log)))
     key = ("partition", replica.topic_id, partition.partition)
     state: PartitionMetadata | None = values.get(key)
     if state is None or (broker is not None and broker not in state.replicas):
@@ -273,7 +273,8 @@ def _log_end(log: LogSource, path: Path) -> tuple[int, LogPosition] | Unknown:
         return Unknown(f"{EPOCHS} cannot be read ({error})")
 
 
-def _newest_ms(log: LogSource) -> int:
+def newest_ms(log: LogSource) -> int:
+    """The latest timestamp in the last segment of *log* that has a batch; -1: none has one."""
     for segment in reversed(log.segments):
         newest = -1
         with suppress(BreakglassError):

@@ -50,6 +50,8 @@ class BrokerRegistration(NamedTuple):
     rack: str | None
     log_dirs: tuple[UUID, ...] = ()
     """The ids of its log directories; none before Kafka 3.7."""
+    endpoints: tuple[tuple[str, str, int], ...] = ()
+    """Name of the listener, host and port."""
 
 
 class ControllerRegistration(NamedTuple):
@@ -262,6 +264,7 @@ class MetadataImage:
                 fields.in_controlled_shutdown,
                 fields.rack,
                 tuple(fields.log_dirs or ()),
+                tuple((one.name, one.host, one.port) for one in fields.end_points),
             ),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breakglass.services.errors import BreakglassError, UsageError, WrongCluster
 from breakglass.services.model import Unknown
@@ -28,6 +28,9 @@ from breakglass.services.recovery.rescue.broker_folder import (
     read_broker_folder,
     running_broker,
 )
+
+if TYPE_CHECKING:
+    from breakglass.services.quorum.status import AnsweringNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,20 @@ class QuorumInspection:
     """The next producer id by the best copy."""
     in_transaction: bool = False
     """The chosen copy ends inside a metadata transaction."""
+    answering: tuple[AnsweringNode, ...] = ()
+    """Nodes that run at the addresses in the chosen copy, if these were asked."""
+
+    @property
+    def cluster_id(self) -> str | Unknown:
+        ids = [one.copy.cluster_id for one in self.copies if isinstance(one.copy.cluster_id, str)]
+        return ids[0] if ids else Unknown("no folder has a meta.properties with the cluster id")
 
     @property
     def running(self) -> frozenset[int | Unknown]:
-        """Nodes one of whose folders is locked: the others may be copies."""
+        """Nodes one of whose folders is locked, or that answer: what was named may be a copy."""
         copies = {one.copy.node for one in self.copies if one.copy.running}
-        return frozenset(copies | {one.node for one in self.named if one.running})
+        answering = {one.node for one in self.answering if one.asked}
+        return frozenset(copies | answering | {one.node for one in self.named if one.running})
 
     @property
     def in_order(self) -> bool:
@@ -242,9 +253,10 @@ def _path(address: str) -> Path:
 
 
 def _has_data(path: Path) -> bool:
-    """Whether a log folder has other replicas than the metadata log."""
+    """Whether a log folder has replicas, apart from the metadata log and from those set aside."""
+    aside = (METADATA_FOLDER, "-stray", "-delete", "-future")
     return any(
-        one.name != METADATA_FOLDER and any(one.glob("*.log"))
+        not one.name.endswith(aside) and any(one.glob("*.log"))
         for one in path.iterdir()
         if one.is_dir()
     )

@@ -47,6 +47,8 @@ class NodeStep(NamedTuple):
     """Its folder of the metadata log was read in here; None: it was not named."""
     data: tuple[Path, ...] = ()
     """Its log directories that were named."""
+    combined: bool = False
+    """A broker that was a controller as well."""
 
     @property
     def name(self) -> str:
@@ -183,11 +185,16 @@ def _broker(
         more = f" and {len(left) - SHOWN:,} more that the plan names" if left[SHOWN:] else ""
         those = "this partition" if len(left) == 1 else f"these {len(left):,} partitions"
         then = f"any new folder that this prints is of {those}: {', '.join(left[:SHOWN])}{more}"
+    roles: tuple[str, ...] = ()
+    if node.combined and not plan.dynamic:
+        # Kafka does not start a controller that is not among its own static voters.
+        leave_out = f"# Leave {plan.request.voter.listener} out of listeners, advertised.listeners."
+        roles = "process.roles=broker", leave_out
     return MachineStep(
         node,
         f"Start {node.name}",
         commands,
-        (quorum_setting(plan),),
+        (*roles, quorum_setting(plan)),
         _START[manager],
         (f"find {named} -maxdepth 1 -name '*-stray'",),
         f"Go on when the broker has started and {then}.",

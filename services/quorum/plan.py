@@ -13,9 +13,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
 
 from breakglass.services.clock import now_ms
@@ -43,7 +43,10 @@ from breakglass.services.recovery.plan.partition_file import digest_of, parse_js
 from breakglass.services.rights import open_new
 from breakglass.services.topic_backup.folder import storage_errors
 
-SCHEMA = 1
+if TYPE_CHECKING:
+    from breakglass.services.quorum.status import AnsweringNode
+
+SCHEMA = 2
 EPOCHS_ABOVE = 1_000
 """Lost disks may have had later epochs than those that were read (Q10)."""
 PRODUCER_IDS_ABOVE = 1_000_000
@@ -53,6 +56,8 @@ MOST_EPOCH = 2**31 - 1 - 2 * EPOCHS_ABOVE
 DIRECTORIES_SINCE = 17
 """The metadata.version from which partitions have log directories, 3.7-IV2."""
 LISTENER = "CONTROLLER"
+Ask = Callable[[Mapping[Key, Any], str | Unknown], "tuple[AnsweringNode, ...]"]
+"""Looks which nodes of a state answer at their addresses, and are of the cluster of that id."""
 _VOTER = re.compile(r"(\d+)(?:@(\[[\da-fA-F:.]+\]|[\w.-]+):(\d+))?", re.ASCII)
 
 
@@ -113,6 +118,8 @@ class QuorumPlan:
     """Folders that brokers will rename."""
     missing: tuple[str, ...]
     """Nodes and log directories whose folders were not named."""
+    listening: tuple[str, ...]
+    """Nodes at whose addresses something listens that did not answer, each with its address."""
     unknown: tuple[str, ...]
     """What cannot be known, in sentences."""
 
@@ -147,6 +154,8 @@ class QuorumPlan:
         if self.strays:
             noun = "stray" if len(self.strays) == 1 else "strays"
             said.append((f"leave {len(self.strays):,} {noun}", "brokers will rename the folders"))
+        why = "something listens there and could not be asked: if it is this node, stop it"
+        said += [(f"ignore {node}", why) for node in self.listening]
         said += [(f"give up {fork}", "another copy parts from the best one") for fork in self.forks]
         why = "records after the damage are not read"
         said += [(f"give up {damaged}", why) for damaged, _ in self.damaged]
@@ -155,7 +164,7 @@ class QuorumPlan:
     def document(self) -> dict[str, Any]:
         """The plan as JSON has it, with its digest."""
         lost = None if isinstance(self.lost, Unknown) else self.lost
-        strays = [str(one) for one in self.strays]
+        strays = [{"path": one.path, "why": one.why} for one in self.strays]
         damaged = [f"{copy}: {damage}" for copy, damage in self.damaged]
         said = {"changes": self.lost_changes, "strays": strays, "forks": self.forks}
         said |= {"damaged": damaged, "truncated": self.cuts}
@@ -204,15 +213,18 @@ def make_plan(
     voter: str,
     copy: str | None = None,
     go_on: Callable[[], object] = lambda: None,
+    ask: Ask = lambda *_: (),
 ) -> QuorumPlan:
     """A plan from the folders at *sources*; *voter* is ``N`` or ``N@HOST:PORT``.
+
+    *ask* looks which nodes of the chosen copy answer.
 
     Raises:
         UsageError: as `inspect_copies`; the voter is not a controller, or where it listens is not
             known.
         Refused: a node runs that must not, or the copy cannot be brought back.
     """
-    found = inspect_copies(sources, copy, go_on)
+    found = look(sources, copy, go_on, ask)
     same = [one for one in found.copies if one.fork and one.fork.same_records]
     if same and copy is None:
         raise Refused(
@@ -224,6 +236,16 @@ def make_plan(
     new = _voter(voter, found.state if isinstance(found.state, Mapping) else {})
     absolute = tuple(f"log:{one.path}" for one in found.named)
     return plan_of(found, QuorumRequest(absolute, chosen, new, now_ms()))
+
+
+def look(
+    sources: Sequence[str], copy: str | None, go_on: Callable[[], object], ask: Ask
+) -> QuorumInspection:
+    """What is in the folders, and which of their nodes answer. Raises as `inspect_copies`."""
+    found = inspect_copies(sources, copy, go_on)
+    if isinstance(found.state, Unknown):
+        return found
+    return replace(found, answering=ask(found.state, found.cluster_id))
 
 
 def _voter(text: str, state: Mapping[Key, Any]) -> NewVoter:
@@ -252,10 +274,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     chosen, best, state = found.chosen, found.copies[0], found.state
     if isinstance(state, Unknown):
         raise Refused(f"{chosen.copy.path} cannot be brought back: {state.reason}")
-    cluster_id = next(
-        (one.copy.cluster_id for one in found.copies if isinstance(one.copy.cluster_id, str)), None
-    )
-    if cluster_id is None:
+    if isinstance(found.cluster_id, Unknown):
         raise Refused("No folder has a meta.properties with the cluster id: name one that has.")
     brokers: dict[int, BrokerRegistration] = {
         key[1]: one for key, one in state.items() if key[0] == "broker"
@@ -307,7 +326,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     level = state.get(("feature", "metadata.version"), 0)
     return QuorumPlan(
         request=request,
-        cluster_id=cluster_id,
+        cluster_id=found.cluster_id,
         copy=chosen.copy,
         dynamic=isinstance(chosen.copy.voters, VoterSet) and chosen.copy.voters.dynamic,
         epoch=epoch,
@@ -357,6 +376,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
             if (damage := one.copy.log_damage)
         ),
         strays=tuple(_strays(data, mending, final)) if data else (),
+        listening=tuple(f"{one.name} at {one.address}" for one in found.answering if not one.asked),
         missing=tuple(_missing(found, voters, brokers, directories.values())),
         unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
     )
@@ -383,6 +403,18 @@ def _require_stopped(
     brokers: Mapping[int, BrokerRegistration],
 ) -> None:
     """Running brokers may go on if they have nothing that the new voter lacks (Q7)."""
+    for live in found.answering:
+        if live.asked and not live.broker:
+            raise Refused(
+                f"{live.name} answers at {live.address}. If a majority can run, start it: "
+                "breakglass quorum names the others. If not, stop this controller, and plan again."
+            )
+        if isinstance(live.applied, int) and live.applied > found.chosen.copy.end.offset:
+            raise Refused(
+                f"{live.name} runs at {live.address} and has the metadata up to offset "
+                f"{live.applied:,}; the chosen copy ends at {found.chosen.copy.end.offset:,}. Copy "
+                "the folder of this broker and name it, or stop every broker. Then plan again."
+            )
     for node in sorted({*brokers} & found.running - {one.copy.node for one in found.copies}):
         raise Refused(
             f"b{node} runs, and what it knows of the metadata was not named: name its metadata "
@@ -430,10 +462,12 @@ def _nodes(
         own.copy.path if own else None,
     )
     leads = Counter(one.after.leader for one in mending.partitions)
+    state = found.state if isinstance(found.state, Mapping) else {}
     for broker in sorted(brokers, key=lambda broker: (-leads[broker], broker)):
         action, reason = _broker_action(copies.get(broker), found, mending)
         path = copies[broker].copy.path if broker in copies else None
-        yield NodeStep(broker, True, action, reason, path, tuple(data.get(broker, ())))
+        combined = broker in voters or ("controller", broker) in state
+        yield NodeStep(broker, True, action, reason, path, tuple(data.get(broker, ())), combined)
     others = {*voters, *(node for node in copies if isinstance(node, int))}
     for node in sorted(others - {*brokers, voter.node}):
         yield NodeStep(
@@ -480,6 +514,8 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             "snapshots": [snapshot.path.name for snapshot in copy.snapshots],
             "running": copy.running,
         }
+    for node in found.answering:
+        yield {"path": f"{node.name} at {node.address}", "asked": node.asked}
     running = found.running
     if isinstance(found.data, DataFindings):
         rows: dict[str, list[Any]] = {}

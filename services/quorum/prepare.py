@@ -32,7 +32,6 @@ from breakglass.services.guard.journal import StepName
 from breakglass.services.model import TopicPartition
 from breakglass.services.quorum.comparison import Relation, compare_copies
 from breakglass.services.quorum.image import replay
-from breakglass.services.quorum.inspection import inspect_copies
 from breakglass.services.quorum.machine_steps import meta_lines
 from breakglass.services.quorum.metadata_copy import (
     METADATA_FOLDER,
@@ -41,7 +40,7 @@ from breakglass.services.quorum.metadata_copy import (
     VoterSet,
     read_copy,
 )
-from breakglass.services.quorum.plan import QuorumPlan, plan_of, read_request
+from breakglass.services.quorum.plan import Ask, QuorumPlan, look, plan_of, read_request
 from breakglass.services.quorum.records import encode_batch, encode_control, encode_record
 from breakglass.services.record_batches import ControlType
 from breakglass.services.recovery.rescue.broker_folder import (
@@ -69,14 +68,19 @@ class PrepareQuorum(Act[QuorumPlan]):
     changes: ClassVar[str] = "this machine"
     file: Path
     out: Path
+    ask: Ask = lambda *_: ()
 
     def freeze(self, front: Front) -> Frozen[QuorumPlan]:  # noqa: ARG002
         request, document = read_request(self.file)
-        plan = plan_of(inspect_copies(request.sources, request.copy), request)
+        plan = plan_of(look(request.sources, request.copy, lambda: None, self.ask), request)
         now = plan.document()
         if now["digest"] != document["digest"]:
-            changed = [one["path"] for one in document["inputs"] if one not in now["inputs"]]
-            named = ", ".join(changed) or "what is decided"
+            before, after = document["inputs"], now["inputs"]
+            changed = {
+                *(one["path"] for one in before if one not in after),
+                *(one["path"] for one in after if one not in before),
+            }
+            named = ", ".join(sorted(changed)) or "what is decided"
             raise EvidenceChanged(f"Changed since the plan was made: {named}. Make it again.")
         out = self.out.absolute()
         if out.exists():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
     read_leader_ends,
 )
 from breakglass.services.model import TopicPartition, Unknown, kafka_id
+from breakglass.services.quorum.metadata_copy import METADATA_FOLDER, meta_properties
 from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class ReturnProgress:
 
     wrong: tuple[str, ...] = ()
     awaited: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    """Brokers whose log directories are not on this machine: no stray was looked for there."""
 
 
 def look_at_return(
@@ -41,8 +44,18 @@ def look_at_return(
     Raises:
         WrongCluster: the addresses lead to another cluster.
     """
-    data = {folder for node in plan["nodes"] for folder in node["data"]}
-    strays = {str(path) for folder in data for path in Path(folder).glob("*-stray")}
+    strays: set[str] = set()
+    unseen: list[str] = []
+    for node in plan["nodes"]:
+        # Another broker may have a folder of that name here.
+        here = [
+            path
+            for path in map(Path, node["data"])
+            if meta_properties(path / METADATA_FOLDER)["node.id"] == str(node["node"])
+        ]
+        strays |= {str(path) for folder in here for path in folder.glob("*-stray")}
+        if node["broker"] and not (here and len(here) == len(node["data"])):
+            unseen.append(node["name"])
     try:
         seen = client.snapshot(deadline, with_settings=False)
         led = [one for one in seen.partitions if one.leader is not None]
@@ -62,9 +75,10 @@ def look_at_return(
                 if isinstance(answer, EpochAnswer) and answer.epoch_end and isinstance(end, int):
                     ends[partition] = min(end, answer.epoch_end.end)
     except Unreachable:
-        return ReturnProgress(tuple(_strays(plan, strays)), ("The brokers do not answer.",))
+        silent = ("The brokers do not answer.",)
+        return ReturnProgress(tuple(_strays(plan, strays)), silent, tuple(unseen))
     require_same_cluster(plan["cluster_id"], seen.cluster_id)
-    return judge_return(plan, seen, ends, strays)
+    return replace(judge_return(plan, seen, ends, strays), unseen=tuple(unseen))
 
 
 def judge_return(
@@ -105,7 +119,7 @@ def judge_return(
 
 def _strays(plan: Mapping[str, Any], strays: Collection[str]) -> Iterator[str]:
     """New stray folders, but for those that the plan leaves."""
-    left = {line.partition(": ")[0] for line in plan["lost"]["strays"]}
+    left = {one["path"] for one in plan["lost"]["strays"]}
     for path in sorted({*strays} - {*plan["strays_before"]}):
         if path.rpartition(".")[0] not in left:
             yield f"{path} is new: stop that broker; the plan did not expect it."

@@ -64,6 +64,7 @@ from breakglass.services.recovery.judgement.succession import (
     inheritors,
     quorum_lost,
     shortfall,
+    without_quorum,
 )
 from breakglass.services.recovery.triage import Triage, judge
 from breakglass.services.snapshot import ClusterSnapshot
@@ -167,7 +168,7 @@ def read_snapshot(client: ReadClient, topics: Sequence[str]) -> ClusterSnapshot:
         raise UsageError(f"there is no topic {missing[0]} in this cluster: name one that exists")
     lost = quorum_lost(snapshot.quorum)
     if lost:
-        raise NoQuorum(f"{lost}, so no setting can be written: restore it first")
+        raise NoQuorum(without_quorum(lost, "no setting can be written"))
     return snapshot
 
 

@@ -22,12 +22,23 @@ from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import NotOffered, Silent, Unknown
 from breakglass.services.snapshot import Broker, ClusterDescription, Quorum, Voter
 
+KRAFT_VERSION = "kraft.version"
+"""The feature of a quorum whose voters are in the metadata log: it is dynamic from 1 on."""
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 SILENT_QUORUM = Silent("the controller quorum does not answer")
 
 
-def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
+BROKERS, CONTROLLERS = 1, 2
+"""Types of endpoints in DescribeClusterRequest.json."""
+
+
+def describe_cluster(
+    sender: Sender, deadline: Deadline, endpoints: int = BROKERS
+) -> ClusterDescription:
     """Ask for brokers and cluster id, including fenced brokers where the cluster lists them.
+
+    With CONTROLLERS, which only the listener of a controller answers (Kafka 3.7), the brokers are
+    the controllers that have registered.
 
     Raises:
         Unreachable: no bootstrap server answers.
@@ -42,8 +53,8 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
     names_fenced = offered is not None and offered[1] >= 2
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False,
-        endpoint_type=1,
-        include_fenced_brokers=names_fenced,
+        endpoint_type=endpoints,
+        include_fenced_brokers=names_fenced and endpoints == BROKERS,
     )
     answer = sender.call(ANY_BROKER, request, DescribeClusterResponse, deadline)
     if answer.error_code:
@@ -78,8 +89,25 @@ def describe_quorum(
     `Silent` when the quorum does not answer: a broker retries a forwarded request for a minute,
     and answers requests that need no controller at once (ForwardingManager.scala).
     """
+    answer = quorum_members(sender, deadline, broker)
+    return answer if isinstance(answer, Unknown) else answer[0]
+
+
+def quorum_members(
+    sender: Sender, deadline: Deadline, broker: int = ANY_BROKER
+) -> tuple[Quorum, tuple[Voter, ...]] | Unknown:
+    """The same, with the observers: nodes that follow the log and have no vote, as brokers do."""
     answer = _asked(sender, deadline, broker)
-    return answer if isinstance(answer, Unknown) else _quorum(answer)
+    if isinstance(answer, Unknown):
+        return answer
+    leader = _leader(answer)
+    quorum = Quorum(
+        leader=answer.leader_id if answer.leader_id >= 0 else None,
+        leader_epoch=answer.leader_epoch,
+        high_watermark=answer.high_watermark,
+        voters=tuple(_voter(voter, leader) for voter in answer.current_voters),
+    )
+    return quorum, tuple(_voter(one, leader) for one in answer.observers)
 
 
 def heard_by_controllers(sender: Sender, brokers: Sequence[int], deadline: Deadline) -> int | None:
@@ -144,16 +172,6 @@ def _untold(refusal: Any) -> Unknown:
     if refusal.error_code == REQUEST_TIMED_OUT:
         return SILENT_QUORUM
     return Unknown(describe_error(refusal.error_code, refusal.error_message))
-
-
-def _quorum(partition: Any) -> Quorum:
-    leader = _leader(partition)
-    return Quorum(
-        leader=partition.leader_id if partition.leader_id >= 0 else None,
-        leader_epoch=partition.leader_epoch,
-        high_watermark=partition.high_watermark,
-        voters=tuple(_voter(voter, leader) for voter in partition.current_voters),
-    )
 
 
 def _leader(partition: Any) -> Any:

@@ -17,7 +17,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
@@ -29,6 +29,7 @@ from breakglass.services.errors import (
     NoIdentityProvider,
     SessionClosing,
     TimedOut,
+    Unreachable,
     UnsupportedByCluster,
 )
 from breakglass.services.kafka.wire.api_keys import FETCH
@@ -53,6 +54,15 @@ class Security(Protocol):
     def sasl(self, host: str, seconds: float) -> tuple[str, Any] | None:
         """Mechanism name and a new `SaslExchange` of *seconds*, or None without SASL."""
         ...
+
+
+class FinalizedFeatures(NamedTuple):
+    """What a node says of the cluster's features in its ApiVersions answer."""
+
+    levels: dict[str, int]
+    """By name, as `metadata.version`."""
+    offset: int
+    """The offset of the metadata record that a broker applied last; -1: the node does not say."""
 
 
 Begun = Callable[[socket.socket], None]
@@ -189,6 +199,8 @@ class BrokerConnection:
         answer = self._exchange(request, ApiVersionsResponse, API_VERSIONS_VERSION, deadline)
         if answer.error_code:
             answer = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0, deadline)
+        levels = {one.name: one.max_version_level for one in answer.finalized_features or ()}
+        self.finalized = FinalizedFeatures(levels, answer.finalized_features_epoch)
         return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     def _authenticate(self, security: Security, host: str, deadline: Deadline) -> None:
@@ -314,6 +326,15 @@ class BrokerConnection:
         )
 
 
+def listens(address: Endpoint, deadline: Deadline) -> bool:
+    """Whether anything accepts connections at *address*; nothing is sent."""
+    try:
+        _connected(address, deadline, lambda _: None).close()
+    except (OSError, UnicodeError, OverflowError):
+        return False
+    return True
+
+
 def _connected(address: Endpoint, deadline: Deadline, begun: Begun) -> socket.socket:
     """A socket connected to the first IP of *address* that accepts; else the last OSError."""
     refusal = OSError(f"{address.host} has no address")
@@ -436,7 +457,9 @@ def _nobody(
             return failure
     said = "; ".join(str(failures.get(server, f"{server} is silent")) for server in servers)
     besides = f"; nor does any of {others:,} other known addresses" if others else ""
-    return ConnectFailed(f"no bootstrap server answers: {said}{besides}")
+    reasons = {one.reason for one in failures.values() if isinstance(one, Unreachable)}
+    why = reasons.pop() if len(reasons) == 1 else "does not answer"
+    return ConnectFailed(f"no bootstrap server answers: {said}{besides}", why)
 
 
 def session_closing() -> SessionClosing:

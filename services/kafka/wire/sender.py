@@ -20,6 +20,7 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.wire.connection import (
     BrokerConnection,
+    FinalizedFeatures,
     Opening,
     Security,
     first_to_answer,
@@ -168,6 +169,16 @@ class Sender:
         deadline = self._bounded(broker, deadline)
         with self._slot(broker, "").using(self, deadline) as connection:
             connection.prove(deadline)
+
+    def finalized(self, broker: int, deadline: Deadline) -> FinalizedFeatures:
+        """The features that are finalized by what *broker* knows now, as `prove` asks it.
+
+        Raises Unreachable: the broker does not answer.
+        """
+        deadline = self._bounded(broker, deadline)
+        with self._slot(broker, "").using(self, deadline) as connection:
+            connection.prove(deadline)
+            return connection.finalized
 
     def call(
         self,

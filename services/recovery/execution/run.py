@@ -60,7 +60,7 @@ from breakglass.services.recovery.execution.target import (
     order_left,
 )
 from breakglass.services.recovery.judgement.inputs import named
-from breakglass.services.recovery.judgement.succession import quorum_lost
+from breakglass.services.recovery.judgement.succession import quorum_lost, without_quorum
 from breakglass.services.snapshot import ClusterSnapshot, Quorum
 
 LOST_IN_A_ROW = 2
@@ -604,7 +604,7 @@ class Recovery:
             require_same_cluster(self.journal.cluster_id, found.cluster_id)
             lost = quorum_lost(found.quorum)
             if lost:
-                raise NoQuorum(f"{lost}: bring controllers back first")
+                raise NoQuorum(without_quorum(lost))
             if unheard(found.quorum):
                 raise QuorumUnheard(
                     f"it is unknown if a controller leads ({found.quorum.reason}): look again"

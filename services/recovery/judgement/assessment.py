@@ -20,7 +20,6 @@ from breakglass.services.model import (
     Denied,
     PartitionEvidence,
     Reassignment,
-    Silent,
     TopicPartition,
     Unknown,
 )
@@ -52,6 +51,7 @@ from breakglass.services.recovery.judgement.succession import (
     quorum_lost,
     rescue_before,
     unregistered_text,
+    without_quorum,
 )
 from breakglass.services.snapshot import Quorum
 
@@ -415,7 +415,7 @@ def _headline(
     if not found:
         return none_offline(quorum), None
     if any(conclusion.action.verb is Verb.NO_QUORUM for conclusion in found):
-        return "No controller quorum: restore it first, no election can work without it.", None
+        return f"{without_quorum('No controller leads')}.", None
     return _restoring(found, led_without) or (
         _returning(found) or _unheard(found) or _electing(found) or _remaining(found),
         None,
@@ -427,12 +427,10 @@ def none_offline(quorum: Quorum | Unknown | None) -> str:
 
     Brokers that are cut off from the controllers keep what these said last.
     """
-    if isinstance(quorum, Silent):
-        doubt = "the controllers do not answer it"
-    elif isinstance(quorum, Unknown) and not isinstance(quorum, Denied):
+    lost = quorum_lost(quorum) if quorum is not None else ""
+    doubt = without_quorum(lost) if lost else ""
+    if isinstance(quorum, Unknown) and not lost and not isinstance(quorum, Denied):
         doubt = f"the quorum is unknown: {quorum.reason}"
-    else:
-        doubt = quorum_lost(quorum) if quorum is not None else ""
     so_far = f" as far as this broker knows; {doubt}" if doubt else ""
     return f"No partition is offline{so_far}."
 

@@ -145,6 +145,17 @@ def quorum_lost(quorum: Quorum | Unknown) -> str:
     return ""
 
 
+RESTORE_QUORUM = (
+    "start the missing controllers with their own disks, and format none; breakglass quorum names "
+    "them"
+)
+
+
+def without_quorum(lost: str, stops: str = "no election can work") -> str:
+    """The sentence of every place that says that the quorum is *lost*, and what to do."""
+    return f"{lost}, so {stops}: {RESTORE_QUORUM}"
+
+
 UNASKED = Circumstances()
 """Nothing is known beside the evidence."""
 

@@ -74,6 +74,7 @@ from breakglass.services.recovery.judgement.succession import (
     inheritors,
     shortfall,
     unregistered_text,
+    without_quorum,
 )
 
 Telling = Callable[[Assessment], tuple[str, ...]]
@@ -368,7 +369,7 @@ def _without_quorum(case: Case) -> _Finding | None:
     lost = case.circumstances.quorum_lost
     if not lost:
         return None
-    reason = f"{lost}, so no election can work: restore it first"
+    reason = without_quorum(lost)
     danger = _danger(case)
     if danger:
         reason += f"; before that stop b{danger[0].broker}: {danger[1]}"

@@ -198,7 +198,7 @@ def _replicas(
             continue
         if any(folder.glob("*.log")):
             partition = TopicPartition(match[1], int(match[2]))
-            topic_id = _topic_id(_properties(folder / PARTITION_METADATA, ":"))
+            topic_id = topic_id_in(folder)
             epochs = (line.split() for line in _text(folder / EPOCHS).splitlines())
             named = [
                 *(offsets.get(partition, 0) for offsets in reached),
@@ -238,8 +238,9 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _topic_id(metadata: Mapping[str, str]) -> UUID | None:
-    """The id in Kafka's own form, 16 bytes in URL-safe base64 without padding."""
+def topic_id_in(folder: Path) -> UUID | None:
+    """The id in the partition.metadata of a replica: 16 bytes in URL-safe base64, no padding."""
+    metadata = _properties(folder / PARTITION_METADATA, ":")
     try:
         return UUID(bytes=base64.urlsafe_b64decode(metadata.get("topic_id", "") + "=="))
     except (ValueError, binascii.Error):

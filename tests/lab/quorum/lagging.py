@@ -120,14 +120,24 @@ def dump(cluster: Cluster, folder: Path) -> Dump:
 
 def lose_everything(cluster: Cluster) -> Lagged:
     """Stop a controller that follows, change what there is to change, kill every process."""
+    make_topics(cluster)
+    leader = json.loads((copy_of(cluster.broker(1)) / "quorum-state").read_text())["leaderId"]
+    lagged = Lagged(cluster, next(node for node in cluster.controllers if node.id != leader))
+    lagged.lagging.kill()
+    change_everything(cluster)
+    kill_everything(cluster)
+    return lagged
+
+
+def make_topics(cluster: Cluster) -> None:
     for topic in (OLD, DELETED):
         create_topic(cluster, topic, EVERYWHERE)
     create_topic(cluster, GROWN, EVERYWHERE[:1])
     produce(cluster, OLD, 2, 25)
-    leader = json.loads((copy_of(cluster.broker(1)) / "quorum-state").read_text())["leaderId"]
-    lagged = Lagged(cluster, next(node for node in cluster.controllers if node.id != leader))
-    lagged.lagging.kill()
 
+
+def change_everything(cluster: Cluster) -> None:
+    """Change what there is to change; broker 1 does not have the last records."""
     admin = AdminClient({"bootstrap.servers": cluster.lab_bootstrap})
     create_topic(cluster, NEW, EVERYWHERE)
     _all(admin.delete_topics([DELETED]))
@@ -161,10 +171,12 @@ def lose_everything(cluster: Cluster) -> Lagged:
     )
     produce(cluster, OLD, 2, LATE)
     cluster.wait_until(lambda: _checkpointed(cluster.broker(2)), "the high watermark on disk")
+
+
+def kill_everything(cluster: Cluster) -> None:
     for node in (*cluster.controllers, *cluster.brokers):
         if node.running:
             node.kill()
-    return lagged
 
 
 def _checkpointed(broker: Node) -> bool:

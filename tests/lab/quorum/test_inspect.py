@@ -32,7 +32,9 @@ from tests.lab.quorum.lagging import (
     Lagged,
     copy_of,
     lose_everything,
+    produce,
 )
+from tests.lab.quorum.test_return import WRITTEN, values_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("quorum")]
 
@@ -175,6 +177,7 @@ def test_q06_snapshots_past_the_chosen_copy_are_named(lost: Lagged) -> None:
 
 
 def test_q07_what_is_called_a_stray_becomes_one_when_the_old_copy_leads(lost: Lagged) -> None:
+    """And a stale member of the ISR costs records, as does a producer id that is used again."""
     document = inspected(lost, "--copy", f"log:{copy_of(lost.lagging).parent}").document
     expected = {Path(one["path"]) for one in document["data"]["strays"]}
     assert {path.name for path in expected} == {f"{NEW}-0", f"{NEW}-1", f"{GROWN}-1"}
@@ -184,10 +187,11 @@ def test_q07_what_is_called_a_stray_becomes_one_when_the_old_copy_leads(lost: La
         for one in cluster.controller_bootstrap.split(",")
         if one.endswith(f":{port_of(controller)}")
     )
-    cluster.configure(controller.id, {"controller.quorum.voters": f"{controller.id}@{address}"})
+    # Long enough for broker 1 to register before the others are fenced.
+    patient = {"broker.session.timeout.ms": "20000"}
+    alone = {"controller.quorum.voters": f"{controller.id}@{address}"}
+    cluster.configure(controller.id, alone | patient)
     kept = shutil.copytree(copy_of(controller), controller.layout.folder / "kept")
-    controller.start()
-    cluster.wait_until(lambda: leads(controller), "the old copy to lead")
     for broker in cluster.brokers:
         # Its own newer snapshot would be loaded in place of the old copy's state. A broker without
         # a folder loads the leader's newest snapshot first, and may act by that: too many strays.
@@ -196,6 +200,12 @@ def test_q07_what_is_called_a_stray_becomes_one_when_the_old_copy_leads(lost: La
         folder.rename(folder.with_name("moved-aside"))
         shutil.copytree(kept, folder)
         (folder / "quorum-state").write_bytes(state)
+    # It registers when the controller leads; the others are fenced, and leave the ISR.
+    cluster.broker(1).start()
+    controller.start()
+    cluster.wait_until(lambda: leads(controller), "the old copy to lead")
+    cluster.wait_until(lambda: led_by_b1(cluster), "the stale member to lead")
+    for broker in cluster.brokers[1:]:
         broker.start()
     stray = re.compile(r"(.+)\.[0-9a-f]{32}-stray")
 
@@ -208,3 +218,16 @@ def test_q07_what_is_called_a_stray_becomes_one_when_the_old_copy_leads(lost: La
         }
 
     cluster.wait_until(lambda: strays() == expected, f"the strays {expected}")
+    cluster.wait_until(
+        lambda: set(cluster.partition(OLD, 0, via=1).isr) == {1, 2, 3}, "every replica of it"
+    )
+    left = values_of(cluster, OLD, 0)
+    assert left == WRITTEN[:-LATE]
+    # Acknowledged, as a duplicate of what another producer wrote by this id.
+    produce(cluster, OLD, 1, 1)
+    assert values_of(cluster, OLD, 0) == left
+
+
+def led_by_b1(cluster: Cluster) -> bool:
+    seen = [one for one in cluster.partitions(OLD, via=1) if one.partition.partition == 0]
+    return [(one.leader, tuple(one.isr)) for one in seen] == [(1, (1,))]

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,22 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from breakglass.services.lab.cluster import Cluster, LabOptions
 from breakglass.services.lab.distribution import run_tool
-from breakglass.services.lab.layout import Listener
-from breakglass.services.lab.node import Node, kafka_uuid
-from breakglass.services.lab.properties import render, server_properties
+from breakglass.services.lab.layout import Listener, free_ports
+from breakglass.services.lab.node import Node, format_controller, kafka_uuid
+from breakglass.services.lab.properties import (
+    PLAIN,
+    PLAIN_MODULE,
+    SUPER_USER,
+    lab_password,
+    render,
+    security_folder,
+    server_properties,
+)
 from breakglass.services.lab.topics import configure_topic, create_topic
 from breakglass.services.recovery.rescue.broker_folder import running_broker
+from tests.kit import configs
 from tests.kit.program import Ended, breakglass
+from tests.lab.asking import transactional
 from tests.lab.quorum.lagging import (
     DELETED,
     EVERYWHERE,
@@ -44,9 +54,12 @@ from tests.lab.quorum.lagging import (
     USER,
     Lagged,
     addresses,
+    change_everything,
     copy_of,
     dump,
+    kill_everything,
     lose_everything,
+    make_topics,
     metadata_dir_of,
     produce,
 )
@@ -96,11 +109,13 @@ def killed(
     folder = tmp_path_factory.mktemp("return")
     options: LabOptions = {"controllers": 3, "overrides": OVERRIDES, "tethered": True}
     options["kafka_version"], options["log_dirs"] = version, 2
+    options["secured"] = dynamic
     with Cluster.plan(folder / "lab", **options) as cluster:
         first = cluster.broker(1)
         # As most brokers have it: the metadata log lies among the partitions.
         cluster.configure(1, {"metadata.log.dir": str(first.layout.log_dirs[0])})
         if dynamic:
+            secure_controllers(cluster)
             make_dynamic(cluster)
         cluster.start()
         lagged = lose_everything(cluster)
@@ -110,17 +125,17 @@ def killed(
         yield Lost(lagged, dynamic, folder / "kept")
 
 
-def make_dynamic(cluster: Cluster) -> None:
+def make_dynamic(cluster: Cluster, *controllers: Node) -> None:
     """Format the controllers with `--initial-controllers`, and name bootstrap servers to all."""
-    servers = cluster.controller_bootstrap
+    controllers = controllers or cluster.controllers
+    servers = ",".join(str(node.address(Listener.CONTROLLER)) for node in controllers)
     for node in cluster.nodes:
         quorum = {"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": servers}
         cluster.configure(node.id, quorum)
     voters = ",".join(
-        f"{node.id}@127.0.0.1:{node.layout.ports[Listener.CONTROLLER]}:{kafka_uuid()}"
-        for node in cluster.controllers
+        f"{node.id}@{node.address(Listener.CONTROLLER)}:{kafka_uuid()}" for node in controllers
     )
-    for node in cluster.controllers:
+    for node in controllers:
         config = cluster.state_dir / f"format-{node.id}.properties"
         config.write_text(render(server_properties(cluster.layout, node.layout)))
         arguments = ("format", "-t", cluster.layout.cluster_id, "-c", str(config))
@@ -129,6 +144,25 @@ def make_dynamic(cluster: Cluster) -> None:
             "kafka.tools.StorageTool",
             (*arguments, "--initial-controllers", voters),
         ).check()
+
+
+def secure_controllers(cluster: Cluster) -> None:
+    """SASL_SSL to controllers and between them, with the certificates of a secured lab."""
+    folder, own = security_folder(cluster.layout), "listener.name.controller"
+    password = lab_password(SUPER_USER)
+    login = f'username="{SUPER_USER}" password="{password}" user_{SUPER_USER}="{password}"'
+    settings = {
+        "listener.security.protocol.map": "CLIENT:SASL_SSL,LAB:PLAINTEXT,CONTROLLER:SASL_SSL",
+        "sasl.mechanism.controller.protocol": PLAIN,
+        "super.users": f"User:ANONYMOUS;User:{SUPER_USER}",
+        f"{own}.sasl.enabled.mechanisms": PLAIN,
+        f"{own}.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {login};",
+    }
+    for store, file in (("keystore", "broker.pem"), ("truststore", "ca.pem")):
+        settings |= {f"{own}.ssl.{store}.type": "PEM"}
+        settings |= {f"{own}.ssl.{store}.location": str(folder / file)}
+    for node in cluster.nodes:
+        cluster.configure(node.id, settings)
 
 
 @pytest.fixture
@@ -214,7 +248,11 @@ def follow(
             elif above.startswith("In its configuration") and (
                 all_settings or "unless" not in above
             ):
-                cluster.configure(node.id, dict(line.split("=", 1) for line in lines))
+                settings = dict(line.split("=", 1) for line in lines if "=" in line)
+                if any("out of listeners" in line for line in lines):
+                    given = node.layout.overrides["listeners"]
+                    settings["listeners"] = given.rpartition(",CONTROLLER:")[0]
+                cluster.configure(node.id, settings)
             elif above == "Start it, then look:":
                 node.start()
                 started.append(node.id)
@@ -398,6 +436,8 @@ def test_q13_q15_an_older_copy_loses_what_the_phrase_says_and_the_way_back_bring
 ) -> None:
     """The brokers have better copies, with later snapshots: all of it is moved aside, and kept."""
     cluster, lagging = lost.cluster, lost.lagged.lagging
+    if not lost.dynamic:
+        by_hand(lost)
     nodes = (*cluster.brokers, *cluster.controllers)
     older = ("--copy", f"log:{copy_of(lagging)}")
     plan = planned(lost, tmp_path, *nodes, voter=lagging.id, more=older)
@@ -423,13 +463,40 @@ def test_q13_q15_an_older_copy_loses_what_the_phrase_says_and_the_way_back_bring
     # The old copy brought a deleted topic back, as folders without records.
     deleted = re.compile(rf"/{DELETED}-[01]: the topic was deleted$")
     assert len(document["lost"]["strays"]) == 6
-    assert all(deleted.search(line) for line in document["lost"]["strays"])
+    strays = document["lost"]["strays"]
+    assert all(deleted.search(f"{one['path']}: {one['why']}") for one in strays)
     ended = prepared(again, tmp_path / "again" / "promoted")
     assert ended.code == 0, ended.err
     follow(lost, ended.out, strays=DELETED)
     ready(lost, strays=DELETED)
     records_are_back(lost)
     settings_are_back(cluster)
+
+
+def by_hand(lost: Lost) -> None:
+    """Start the older copy and a broker as they are: the broker's better copy is truncated, and
+    the snapshots of what is gone stay."""
+    cluster, lagging, broker = lost.cluster, lost.lagged.lagging, lost.cluster.broker(2)
+    alone = f"{lagging.id}@{lagging.address(Listener.CONTROLLER)}"
+    cluster.configure(lagging.id, {"controller.quorum.voters": alone})
+    end = dump(cluster, copy_of(lagging)).end
+    past = [one for one in copy_of(broker).glob("*.checkpoint") if int(one.name[:20]) > end]
+    segments = sorted(copy_of(broker).glob("*.log"))
+    before = [one.read_bytes() for one in segments]
+    for node in (lagging, broker):
+        node.start()
+    cluster.wait_until(
+        lambda: (
+            not all(
+                one.exists() and one.read_bytes().startswith(content)
+                for one, content in zip(segments, before, strict=True)
+            )
+        ),
+        "the truncation",
+    )
+    assert past
+    assert all(one.exists() for one in past)
+    lost.restore()
 
 
 def way_back(lost: Lost, digest: str) -> None:
@@ -506,6 +573,101 @@ def test_q11_q15_q16_a_topic_that_was_made_again_comes_back_though_its_copies_ar
         produce(cluster, OLD, 1, 40)
         watched = breakglass(*watch)
         assert (watched.code, watched.out.startswith(f"{OLD}-0 has the records")) == (1, True)
+
+
+def make_combined(cluster: Cluster, *, dynamic: bool) -> None:
+    """Have every broker be a controller as well, with the metadata log among its partitions."""
+    ports = iter(free_ports(len(cluster.brokers), besides=cluster.layout.ports))
+    brokers = {
+        one.id: replace(one, ports={**one.ports, Listener.CONTROLLER: next(ports)})
+        for one in cluster.layout.brokers
+    }
+    nodes = tuple(brokers.get(one.id, one) for one in cluster.layout.nodes)
+    cluster.layout = replace(cluster.layout, nodes=nodes)
+    listed = ",".join(f"{one.id}@{one.address(Listener.CONTROLLER)}" for one in cluster.brokers)
+    for node in cluster.brokers:
+        own = {
+            "process.roles": "broker,controller",
+            "listeners": ",".join(f"{one}://{node.address(one)}" for one in Listener),
+            "metadata.log.dir": str(node.layout.log_dirs[0]),
+            "controller.quorum.voters": listed,
+            "controller.quorum.fetch.timeout.ms": "2000",
+        }
+        cluster.configure(node.id, own)
+        if not dynamic:
+            format_controller(
+                metadata_dir_of(node),
+                cluster.kafka,
+                cluster_id=cluster.layout.cluster_id,
+                node_id=node.id,
+            )
+    if dynamic:
+        make_dynamic(cluster, *cluster.brokers)
+
+
+def transact(cluster: Cluster, value: int, *, commit: bool = True) -> None:
+    """Fence the producer before, and write a record in a transaction, which may stay open."""
+    producer = transactional(cluster, "payments")
+    producer.begin_transaction()
+    producer.produce(GROWN, b"%d" % value, partition=0)
+    assert producer.flush(60) == 0
+    if commit:
+        producer.commit_transaction(60)
+
+
+def shared(cluster: Cluster, count: int) -> list[int]:
+    """So many records that a share group takes and acknowledges."""
+    asked = ("--bootstrap-server", cluster.lab_bootstrap, "--topic", OLD, "--group", "sharing")
+    ended = run_tool(
+        cluster.kafka,
+        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        (*asked, "--max-messages", str(count), "--timeout-ms", "30000"),
+    ).check()
+    return [int(line) for line in ended.stdout.splitlines() if line.isdecimal()]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_q10_q13_q16_combined_nodes_come_back_with_an_open_transaction_and_a_share_group(
+    dynamic: bool, tmp_path: Path
+) -> None:
+    """Two of three lose their metadata; a controller of its own leads, and the three are brokers.
+
+    Without the lines on `process.roles`, the nodes of a static quorum would not start.
+    """
+    options: LabOptions = {"overrides": OVERRIDES, "tethered": True, "log_dirs": 2}
+    with Cluster.plan(tmp_path / "lab", **options) as cluster:
+        make_combined(cluster, dynamic=dynamic)
+        for node in cluster.brokers:
+            node.start()
+        cluster.wait_ready()
+        make_topics(cluster)
+        transact(cluster, 1)
+        configs.set_config(
+            cluster, configs.ConfigResource.GROUP, "sharing", "share.auto.offset.reset", "earliest"
+        )
+        before = shared(cluster, 20)
+        change_everything(cluster)
+        transact(cluster, 2, commit=False)
+        kill_everything(cluster)
+        for node in cluster.brokers[:2]:
+            shutil.rmtree(copy_of(node))
+
+        lost = Lost(Lagged(cluster, cluster.broker(1)), dynamic, tmp_path)
+        voter = f"101@{cluster.node(101).address()}"
+        plan = planned(lost, tmp_path, *cluster.brokers, voter=voter)
+        consent = "controller 101 lose 0 and abandon b1, b2"
+        assert json.loads(plan.read_text())["consent"] == [consent]
+        ended = prepared(plan, tmp_path / "promoted")
+        assert ended.code == 0, ended.err
+        assert ("process.roles=broker\n" in ended.out) == (not dynamic)
+        assert follow(lost, ended.out, all_settings=True)[0] == 101
+        ready(lost)
+        rest = shared(cluster, 2 * len(WRITTEN) - len(before))
+        assert sorted(before + rest) == sorted(WRITTEN * 2)
+        transact(cluster, 3)
+        assert values_of(cluster, GROWN, 0) == [1, 3]
+        records_are_back(lost)
+        settings_are_back(cluster)
 
 
 def test_q13_brokers_that_run_go_on_and_the_quorum_grows_again(tmp_path: Path) -> None:

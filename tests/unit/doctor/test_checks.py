@@ -18,13 +18,17 @@ from breakglass.services.doctor.checks import (
     machine_checks,
 )
 from breakglass.services.extras import how_to_install
-from breakglass.services.model import Unknown
+from breakglass.services.model import Silent, Unknown
+from breakglass.services.recovery.judgement.succession import RESTORE_QUORUM
+from breakglass.services.snapshot import Quorum, Voter
 
 TERMINAL = TerminalFacts("xterm-256color", True, (120, 40), False, "256 or more")
 MACHINE = MachineFacts(
     "1.0", "3.11.7", TERMINAL, "utf-8", "", {}, "/usr/bin/java", "/state/rescue", 9 * ROOM, True
 )
 RIGHTS = frozenset({"READ", "DESCRIBE", "DESCRIBE_CONFIGS"})
+LEADS, AWAY = Voter(101, 90, 0, 0), Voter(103, 9, 81, 90_000)
+QUORUM = Quorum(101, 7, 90, (LEADS, Voter(102, 90, 0, 400), Voter(103, 90, 0, 400)))
 CLUSTER = ClusterFacts(
     servers="b1:9092",
     cluster_id="lab",
@@ -34,6 +38,8 @@ CLUSTER = ClusterFacts(
     cluster_rights=frozenset({"DESCRIBE", "ALTER"}),
     topic_rights={"orders": RIGHTS, "carts": RIGHTS},
     ahead_ms=0,
+    quorum=QUORUM,
+    dynamic=False,
 )
 SILENT = BrokerFacts(2, "b2.inside:9092", False, "the name does not resolve")
 UNTOLD = Unknown("nobody says")
@@ -51,7 +57,17 @@ def test_where_all_is_well_every_line_is_ok() -> None:
     found = {**of_machine(), **of_cluster()}
     assert {check.state for check in found.values()} == {CheckState.OK}
     assert {check.action for check in found.values()} == {""}
-    assert len(found) == 12
+    assert len(found) == 13
+
+
+def test_q17_a_quorum_that_one_disk_or_one_rack_ends_is_a_note() -> None:
+    alone = of_cluster(quorum=replace(QUORUM, voters=(LEADS,)))["quorum"]
+    racks = dict.fromkeys((101, 102, 103), "r1")
+    together = of_cluster(racks=racks)["quorum"]
+    assert (alone.state, together.state) == (CheckState.NOTE, CheckState.NOTE)
+    assert "only static voter" in alone.found
+    assert "each in rack r1" in together.found
+    assert of_cluster(racks={**racks, 103: "r2"})["quorum"].state is CheckState.OK
 
 
 @pytest.mark.parametrize(
@@ -74,6 +90,9 @@ def test_where_all_is_well_every_line_is_ok() -> None:
         ({"cluster_rights": frozenset({"ALTER"})}, "ACLs", "docs/acls.md"),
         ({"ahead_ms": SKEW_MS + 1}, "clock", "NTP"),
         ({"ahead_ms": -SKEW_MS - 1}, "clock", "NTP"),
+        ({"quorum": Silent("no answer")}, "quorum", RESTORE_QUORUM),
+        ({"quorum": replace(QUORUM, leader=None)}, "quorum", RESTORE_QUORUM),
+        ({"quorum": replace(QUORUM, voters=(LEADS, AWAY))}, "quorum", "with their own disks"),
     ],
 )
 def test_what_is_lacking_has_its_remedy(changes: dict[str, Any], name: str, words: str) -> None:
@@ -104,6 +123,7 @@ def test_a_cluster_that_does_not_answer_leaves_the_rest_unknown() -> None:
         ({"cluster_rights": UNTOLD}, "ACLs"),
         ({"topic_rights": UNTOLD}, "ACLs"),
         ({"ahead_ms": UNTOLD}, "clock"),
+        ({"quorum": UNTOLD}, "quorum"),
     ],
 )
 def test_what_nobody_tells_is_never_in_order(changes: dict[str, Any], name: str) -> None:

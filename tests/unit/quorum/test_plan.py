@@ -14,9 +14,15 @@ from uuid import UUID
 
 import pytest
 
+from breakglass.console.output import json_text
+from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.quorum.comparison import Relation, compare_copies
+from breakglass.services.quorum.machine_steps import NodeAction
 from breakglass.services.quorum.metadata_copy import VoterSet, read_copy
+from breakglass.services.quorum.plan import QuorumPlan, make_plan, write_plan
+from breakglass.services.quorum.prepare import PrepareQuorum
+from breakglass.services.quorum.status import AnsweringNode
 from tests.kit.metadata_log import CLUSTER, T0, MetadataLog, broker, noop, record, topic, voters
 from tests.kit.program import Ended, breakglass
 from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
@@ -24,6 +30,8 @@ from tests.unit.quorum.test_data_folders import Disks
 from tests.unit.quorum.test_inspection import HOLD
 
 VOTER = "102@kafka-c102:9093"
+C103 = AnsweringNode(103, False, "c103:9093", asked=True)
+B3 = AnsweringNode(3, True, "b3:9092", asked=True)
 
 
 class Folders:
@@ -44,6 +52,10 @@ class Folders:
         data = [f"log:{one}" for one in sorted(self.disks.root.glob("*"))]
         out = ("--out", self.root / "plan", "--json")
         return breakglass("quorum", "plan", *self.named, *data, "--voter", voter, *out, *more)
+
+    def asked(self, *answering: AnsweringNode) -> QuorumPlan:
+        """The plan if these nodes answer."""
+        return make_plan(self.named, VOTER, ask=lambda *_: answering)
 
     def planned(self, *more: object) -> dict[str, Any]:
         ended = self.plan(*more)
@@ -130,8 +142,6 @@ def test_q15_each_broker_gets_what_is_promoted_unless_it_has_it_already(folders:
     log = whole_log()
     short = log.fork()
     log.add(noop())
-    past = log.fork()
-    past.snapshot(broker(1))
     folders.save(1, log)
     folders.save(2, short)
     document = folders.planned()
@@ -147,6 +157,13 @@ def test_q15_each_broker_gets_what_is_promoted_unless_it_has_it_already(folders:
     folders.save(3, log)
     older = folders.planned("--copy", f"log:{one}")
     assert [actions(older)[name] for name in ("b1", "b2", "b3")] == ["replace", "keep", "replace"]
+    # A truncation keeps the snapshots, and the broker would load what is gone.
+    (folders.root / "plan").unlink()
+    log.snapshot(broker(1))
+    truncated = folders.save(1, MetadataLog(short.offset, 1, short.batches, log.snapshots))
+    assert read_copy(truncated / "__cluster_metadata-0").snapshots
+    older = folders.planned("--copy", f"log:{one}")
+    assert actions(older)["b1"] == "replace"
 
 
 def test_q15_who_has_the_longest_logs_starts_first(folders: Folders) -> None:
@@ -183,7 +200,7 @@ def test_q13_a_topic_that_was_made_again_replaces_the_one_of_the_copy(folders: F
     assert "replace topic orders" in document["consent"]
     assert "leave 1 stray" in document["consent"]
     (stray,) = document["lost"]["strays"]
-    assert stray.startswith(f"{folders.disks.root}/2/orders-0: ")
+    assert stray["path"] == f"{folders.disks.root}/2/orders-0"
     assert document["ends"]["orders-0"] == {"topic_id": kafka_id(LEDGER), "end": 5, "epoch": 0}
     ended = folders.prepare("--write", "--json")
     assert ended.code == 0, ended.err
@@ -195,7 +212,7 @@ def test_q13_a_topic_that_may_have_been_made_again_is_given_up_by_name(folders: 
     document = remade(folders, 1, 3, at_ms=T0 - 60_000)
     given_up = f"give up topic orders with id {kafka_id(LEDGER)}"
     assert {given_up, "leave 2 strays"} <= {*document["consent"]}
-    assert all("ends at 5" in line for line in document["lost"]["strays"])
+    assert all("ends at 5" in one["why"] for one in document["lost"]["strays"])
     assert document["ends"]["orders-0"] == {"topic_id": kafka_id(ORDERS), "end": 9, "epoch": 0}
 
 
@@ -249,6 +266,23 @@ def test_q15_an_empty_metadata_disk_gets_the_folder_and_meta_properties(folders:
     assert isinstance(written.directory_id, str)
     assert written.directory_id != promoted.directory_id
     assert {one.name for one in place.iterdir()} == {"__cluster_metadata-0", "meta.properties"}
+
+
+def test_q15_a_node_of_both_roles_is_a_broker_alone_until_a_static_quorum_grows(
+    folders: Folders,
+) -> None:
+    log = whole_log()
+    names = ("controller_id", "incarnation_id", "zk_migration_ready", "end_points", "features")
+    fields = dict(zip(names, (1, UUID(int=1), False, [], []), strict=True))
+    log.add(record("RegisterControllerRecord", **fields))
+    folders.save(2, log)
+    folders.planned()
+    steps = folders.prepare("--write", "--json").document["steps"]
+    settings = {one["title"]: one["settings"] for one in steps}
+    (voters,) = settings["Start b2"]
+    assert settings["Start b1"][0] == "process.roles=broker"
+    assert settings["Start b1"][-1] == voters
+    assert "Leave CONTROLLER out" in settings["Start b1"][1]
 
 
 @contextmanager
@@ -478,8 +512,10 @@ def test_q14_a_plan_that_was_edited_is_refused(folders: Folders) -> None:
     plan.write_text(text.replace("kafka-c102", "kafka-c109"))
     ended = folders.prepare("--write")
     assert (ended.code, "changed after it was written" in ended.err) == (2, True)
-    plan.write_text(text.replace('"schema": 1', '"schema": 2'))
-    assert folders.prepare("--write").code == 2
+    # A plan of the release before has strays as sentences.
+    plan.write_text(text.replace('"schema": 2', '"schema": 1'))
+    ended = folders.prepare("--write")
+    assert (ended.code, "use the release that wrote it" in ended.err) == (2, True)
     plan.write_text("[]")
     assert breakglass("quorum", "prepare", plan, "--out", folders.root / "out").code == 2
 
@@ -491,3 +527,49 @@ def test_q14_the_new_folder_is_no_folder_that_exists_and_in_no_nodes(folders: Fo
     for out in (folders.root, one / "new"):
         assert breakglass("quorum", "prepare", plan, "--out", out, "--write").code == 2
     assert folders.plan().code == 2  # The file of the plan exists.
+
+
+@pytest.mark.parametrize("named", [(1, 2), (1, 2, 103)], ids=["not named", "a copy of it is"])
+def test_q18_a_controller_that_answers_refuses_the_plan(
+    folders: Folders, named: tuple[int, ...]
+) -> None:
+    for one in named:
+        folders.save(one, whole_log())
+    with pytest.raises(Refused, match="c103 answers at c103:9093"):
+        folders.asked(C103)
+    if 103 not in named:
+        plan = folders.asked(C103._replace(asked=False))
+        assert "ignore c103 at c103:9093" in plan.document()["consent"]
+
+
+def test_q18_a_broker_that_answers_needs_a_copy_that_has_all_it_knows(folders: Folders) -> None:
+    log = whole_log()
+    for one in (1, 2):
+        folders.save(one, log)
+    with pytest.raises(Refused, match="b3 runs"):
+        folders.asked(B3)
+    folders.save(3, log)
+    for applied in (Unknown("not said"), log.offset):
+        plan = folders.asked(B3._replace(applied=applied))
+        (step,) = [one for one in plan.nodes if one.name == "b3"]
+        assert step.action is NodeAction.LEAVE_RUNNING
+    with pytest.raises(Refused, match=f"up to offset {log.offset + 1}"):
+        folders.asked(B3._replace(applied=log.offset + 1))
+
+
+def test_q18_a_node_that_answers_since_the_plan_is_named(folders: Folders) -> None:
+    folders.save(3, whole_log())
+    file = folders.root / "plan"
+    front: Any = None  # It says nothing.
+    write_plan(file, json_text(folders.asked().document(), 1))
+    with pytest.raises(EvidenceChanged, match="b3 at b3:9092"):
+        PrepareQuorum(file, folders.root / "out", lambda *_: (B3,)).freeze(front)
+
+
+def test_q18_client_properties_need_not_name_brokers(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    file = folders.root / "client.properties"
+    file.write_text("security.protocol=PLAINTEXT\n")
+    folders.planned("--command-config", file)
+    asked = ("--bootstrap-controller", "127.0.0.1:1", "--command-config", file)
+    assert breakglass("quorum", *asked).code == 1

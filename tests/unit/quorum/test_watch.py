@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from breakglass.services.errors import Unreachable
 from breakglass.services.model import PartitionState, TopicPartition, Unknown, kafka_id
-from breakglass.services.quorum.watch import ReturnProgress, judge_return
-from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum, Voter
+from breakglass.services.quorum.watch import ReturnProgress, judge_return, look_at_return
+from breakglass.services.snapshot import (
+    Broker,
+    ClusterDescription,
+    ClusterSnapshot,
+    Quorum,
+    Voter,
+)
+from tests.kit.deadlines import ample
 from tests.unit.quorum.clusters import LEDGER, ORDERS
 
 PARTITION = TopicPartition("orders", 0)
@@ -21,7 +30,7 @@ PLAN: dict[str, Any] = {
         {"name": "b2", "node": 2, "broker": True},
     ],
     "ends": {"orders-0": {"topic_id": kafka_id(ORDERS), "end": 67}},
-    "lost": {"strays": ["/data/1/old-0: the copy has another topic of this name"]},
+    "lost": {"strays": [{"path": "/data/1/old-0", "why": "the copy has another topic"}]},
     "strays_before": ["/data/1/ancient-0.0a-stray"],
 }
 STATE = PartitionState(PARTITION, ORDERS, 1, 5, (1, 2), (1, 2), (), ())
@@ -79,3 +88,22 @@ def test_q16_brokers_isrs_leaders_and_topics_are_awaited() -> None:
         found = judged(replace(BACK, partitions=(state,)))
         assert (found.wrong, len(found.awaited)) == ((), 1)
     assert len(judged(replace(BACK, partitions=())).awaited) == 1
+
+
+def test_q20_brokers_whose_log_directories_are_elsewhere_are_named(tmp_path: Path) -> None:
+    class Unheard:
+        def snapshot(self, *_: object, **__: object) -> None:
+            raise Unreachable("no broker answers")
+
+    own, others = tmp_path / "1", tmp_path / "2"
+    for folder in (own, others):
+        (folder / "orders-0.0c-stray").mkdir(parents=True)
+        (folder / "meta.properties").write_text("version=1\nnode.id=1\n")
+    nodes = [{"name": "c102", "node": 102, "broker": False, "data": []}]
+    for number, folder in ((1, own), (2, others), (3, tmp_path / "3")):
+        data = [str(folder)]
+        nodes.append({"name": f"b{number}", "node": number, "broker": True, "data": data})
+    client: Any = Unheard()
+    found = look_at_return(client, {**PLAN, "nodes": nodes}, ample())
+    assert [str(own) in one for one in found.wrong] == [True]
+    assert found.unseen == ("b2", "b3")
