@@ -39,6 +39,17 @@ LabVersion = Annotated[
     str,
     typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run."),
 ]
+Dynamic = Annotated[
+    bool,
+    typer.Option(
+        "--dynamic",
+        help="Keep the voters of the quorum in the metadata log, not in the configuration.",
+    ),
+]
+Configs = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="KEY=VALUE", help="Kafka setting (repeatable)."),
+]
 Nodes = Annotated[
     list[int],
     typer.Argument(metavar="NODE...", help="Ids: brokers are 1, 2, 3; controllers are 101, 102."),
@@ -56,10 +67,8 @@ def up(
     log_dirs: Annotated[
         int, typer.Option("--log-dirs", min=1, help="Log directories of each broker.")
     ] = 1,
-    config: Annotated[
-        list[str] | None,
-        typer.Option("--config", metavar="KEY=VALUE", help="Kafka setting (repeatable)."),
-    ] = None,
+    dynamic: Dynamic = False,
+    config: Configs = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a lab, and print what to give to --bootstrap-server.
@@ -82,6 +91,7 @@ def up(
             kafka_version=kafka_version,
             log_dirs=log_dirs,
             overrides=_settings(config or []),
+            dynamic=dynamic,
         )
     say(f"The lab is up in {folder}; end it with `{_end_of(state)}`.")
     if as_json:
@@ -156,6 +166,7 @@ def scenario(
     ] = None,
     state: State = None,
     kafka_version: LabVersion = KAFKA,
+    dynamic: Dynamic = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Option of a scenario (repeatable)."),
@@ -181,7 +192,11 @@ def scenario(
     say(f"Starting a lab for {', '.join(names)}; the damage takes half a minute or more.")
     with _termination_as_interrupt():
         cluster, truth = perform(
-            folder, scenarios, _settings(settings or []), kafka_version=kafka_version
+            folder,
+            scenarios,
+            _settings(settings or []),
+            kafka_version=kafka_version,
+            dynamic=dynamic,
         )
     say(f"The damaged lab is in {folder}; end it with `{_end_of(state)}`.")
     say(f"Its brokers are {cluster.bootstrap_servers}")
@@ -207,9 +222,24 @@ def stop(nodes: Nodes, state: State = None) -> None:
 
 
 @app.command()
-def start(nodes: Nodes, state: State = None) -> None:
-    """Start nodes again, with their old ports and data, and wait until they serve."""
-    cluster = _each(state, nodes, lambda node: node.start())
+def wipe(nodes: Nodes, state: State = None) -> None:
+    """Lose the disks of nodes that are down, for good; their next start formats empty ones."""
+    cluster = _load(state)
+    for node in nodes:
+        cluster.wipe(node)
+
+
+@app.command()
+def start(nodes: Nodes, state: State = None, config: Configs = None) -> None:
+    """Start nodes again, with their old ports and data, and wait until they serve.
+
+    --config changes settings of these nodes, from now on.
+    """
+    cluster = _load(state)
+    settings = _settings(config or [])
+    for number in nodes:
+        cluster.configure(number, settings)
+        cluster.node(number).start()
     cluster.wait_ready()
 
 
@@ -250,11 +280,10 @@ def _load(state: Path | None) -> Cluster:
     return Cluster.load(state or default_state())
 
 
-def _each(state: Path | None, nodes: list[int], act: Callable[[Node], None]) -> Cluster:
+def _each(state: Path | None, nodes: list[int], act: Callable[[Node], None]) -> None:
     cluster = _load(state)
     for node in [cluster.node(number) for number in nodes]:
         act(node)
-    return cluster
 
 
 def _end_of(state: Path | None) -> str:

@@ -250,6 +250,8 @@ class LabOptions(TypedDict, total=False):
     """SASL_SSL on the CLIENT listeners, and the authorizer."""
     tethered: bool
     """The nodes die with the thread that starts them: for test fixtures."""
+    dynamic: bool
+    """The voters of the quorum are in the metadata log (KIP-853), not in the configuration."""
 
 
 class Cluster:
@@ -274,6 +276,7 @@ class Cluster:
         log_dirs: int = 1,
         secured: bool = False,
         tethered: bool = False,
+        dynamic: bool = False,
     ) -> Cluster:
         """Choose ports and folders and write ``lab.json``; nothing is started yet.
 
@@ -295,6 +298,9 @@ class Cluster:
         layout = replace(
             layout, overrides=dict(overrides or {}), secured=secured, tethered=tethered
         )
+        if dynamic:
+            voters = {controller.id: kafka_uuid() for controller in layout.controllers}
+            layout = replace(layout, voters=voters)
         state_dir.mkdir(parents=True, exist_ok=True)
         if secured:
             make_certificates(layout)
@@ -387,6 +393,11 @@ class Cluster:
     def give_up(self, broker_id: int) -> None:
         """Say that the broker's machine is lost for good: nobody can start or resume it."""
         self._change(replace(self.layout.node(broker_id), lost=True))
+
+    def wipe(self, node_id: int) -> None:
+        """Lose the disks of a node that is down: its next start formats empty ones."""
+        self.node(node_id).replace_disks()
+        self._change(replace(self.layout.node(node_id), wiped=True))
 
     def add_broker(self, *, rack: str | None = None) -> Node:
         """One more broker, planned but not started."""

@@ -72,6 +72,8 @@ class NodeLayout:
     overrides: Mapping[str, str] = field(default_factory=dict)
     lost: bool = False
     """Its machine is lost for good: the node cannot be started or resumed."""
+    wiped: bool = False
+    """Its first disks are gone: in a dynamic quorum it returns as no voter."""
 
     @property
     def metadata_dir(self) -> Path:
@@ -100,6 +102,8 @@ class ClusterLayout:
     """Whether the CLIENT listeners ask for SASL_SSL and the authorizer is on."""
     tethered: bool = False
     """Whether the nodes die with the process that started them."""
+    voters: Mapping[int, str] = field(default_factory=dict)
+    """The first voters of a dynamic quorum with their directory ids; empty: it is static."""
 
     @property
     def ports(self) -> frozenset[int]:
@@ -170,6 +174,7 @@ def load_layout(state_dir: Path) -> ClusterLayout:
             overrides=document["overrides"],
             secured=document["secured"],
             tethered=document["tethered"],
+            voters={int(key): found for key, found in document.get("voters", {}).items()},
         )
         elsewhere = next(_elsewhere(layout, state_dir), None)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -210,6 +215,7 @@ def _node_from(document: dict[str, Any]) -> NodeLayout:
         controller_links={int(key): Address(*link) for key, link in links.items()},
         overrides=document["overrides"],
         lost=document.get("lost", False),
+        wiped=document.get("wiped", False),
     )
 
 

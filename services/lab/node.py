@@ -65,6 +65,30 @@ def format_controller(
         shutil.copyfile(bootstrap_checkpoint(kafka, cache), target)
 
 
+def format_dynamic(cluster: ClusterLayout, node: NodeLayout, kafka: Distribution) -> None:
+    """Format a controller of a dynamic quorum by its properties file, unless it is formatted.
+
+    One whose disks were replaced is no voter until it is added.
+
+    Raises:
+        LabError: the StorageTool failed.
+    """
+    if (node.metadata_dir / META_FILE).exists():
+        return
+    voters = ",".join(
+        f"{voter}@{cluster.node(voter).address(Listener.CONTROLLER)}:{directory}"
+        for voter, directory in cluster.voters.items()
+    )
+    own = ["--no-initial-controllers"] if node.wiped else ["--initial-controllers", voters]
+    config = str(node.properties_file)
+    run_tool(
+        kafka,
+        "kafka.tools.StorageTool",
+        ["format", "-t", cluster.cluster_id, "-c", config, *own],
+        timeout=FORMAT_SECONDS,
+    ).check()
+
+
 def bootstrap_checkpoint(kafka: Distribution, cache: Path | None = None) -> Path:
     """The cached checkpoint of this Kafka version, made by the StorageTool when missing."""
     kept = (cache or kafka_cache()) / f"kafka-{kafka.version}.{BOOTSTRAP_FILE}"
@@ -300,14 +324,16 @@ class Node:
     def _prepare(self, kafka: Distribution) -> None:
         cluster, layout = self._cluster(), self.layout
         distribution.scratch_folder(layout).mkdir(parents=True, exist_ok=True)
+        text = render(server_properties(cluster, layout, security_settings(cluster, layout)))
+        layout.properties_file.write_text(text, encoding="utf-8")
+        if cluster.voters and layout.role is NodeRole.CONTROLLER:
+            format_dynamic(cluster, layout, kafka)
         for folder in (*layout.log_dirs, layout.metadata_dir):
             format_folder(folder, cluster_id=cluster.cluster_id, node_id=self.id)
-        if layout.role is NodeRole.CONTROLLER:
+        if layout.role is NodeRole.CONTROLLER and not cluster.voters:
             format_controller(
                 layout.metadata_dir, kafka, cluster_id=cluster.cluster_id, node_id=self.id
             )
-        text = render(server_properties(cluster, layout, security_settings(cluster, layout)))
-        layout.properties_file.write_text(text, encoding="utf-8")
         logging = layout.folder / "logging.properties"
         logging.write_text(distribution.logging_configuration(kafka, layout), encoding="utf-8")
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from breakglass.services.lab.layout import LOOPBACK, ClusterLayout, Listener, NodeLayout, NodeRole
+from breakglass.services.lab.layout import (
+    LOOPBACK,
+    Address,
+    ClusterLayout,
+    Listener,
+    NodeLayout,
+    NodeRole,
+)
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -100,9 +107,7 @@ def server_properties(
         "share.coordinator.state.topic.min.isr": "1",
         "node.id": str(node.id),
         "process.roles": node.role.value,
-        "controller.quorum.voters": ",".join(
-            f"{voter}@{address}" for voter, address in sorted(links.items())
-        ),
+        **_quorum(links, dynamic=bool(cluster.voters)),
         "controller.listener.names": Listener.CONTROLLER.value,
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()
@@ -114,6 +119,15 @@ def server_properties(
         **cluster.overrides,
         **node.overrides,
     }
+
+
+def _quorum(controllers: Mapping[int, Address], *, dynamic: bool) -> dict[str, str]:
+    """How a node finds the quorum: a dynamic one has its voters in the metadata log."""
+    if dynamic:
+        servers = ",".join(str(address) for _, address in sorted(controllers.items()))
+        return {"controller.quorum.bootstrap.servers": servers}
+    voters = ",".join(f"{voter}@{address}" for voter, address in sorted(controllers.items()))
+    return {"controller.quorum.voters": voters}
 
 
 def render(properties: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab.scenarios import behind, unreachable
+from breakglass.services.lab.scenarios import behind, quorum, unreachable
 from breakglass.services.lab.scenarios.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -27,6 +27,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     unreachable.CONTROLLER_DOWN,
     unreachable.ALL_REPLICAS_GONE,
     behind.MANY,
+    quorum.MAJORITY_LOST,
+    quorum.LAGGING_COPY,
+    quorum.CONTROLLERS_LOST,
+    quorum.BLANK_MAJORITY,
+    quorum.BROKER_AHEAD,
 )
 
 

@@ -121,7 +121,9 @@ def make_patient(cluster: Cluster, seconds: int) -> None:
         cluster.configure(controller.id, settings)
         controller.kill()
         controller.start()
-    cluster.wait_until(lambda: cluster.read(_quorum_leads), "the controllers to be back")
+    cluster.wait_until(
+        lambda: cluster.read(quorum_leader) is not None, "the controllers to be back"
+    )
 
 
 def hang(cluster: Cluster, broker: int) -> None:
@@ -187,7 +189,8 @@ def _parks(node: Node, state: PartitionState) -> bool:
     ]
 
 
-def _quorum_leads(node: Conversation) -> bool:
+def quorum_leader(node: Conversation) -> int | None:
+    """The controller that leads, as *node* knows it; None: it names none."""
     from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
     topic_class = DescribeQuorumRequest.TopicData
@@ -196,11 +199,13 @@ def _quorum_leads(node: Conversation) -> bool:
         topics=[topic_class(topic_name="__cluster_metadata", partitions=[metadata])]
     )
     answer = node.ask(request, DescribeQuorumResponse)
-    return answer.error_code == 0 and all(
-        partition.error_code == 0 and partition.leader_id >= 0
+    leaders = [
+        partition.leader_id
         for topic in answer.topics
         for partition in topic.partitions
-    )
+        if not answer.error_code and not partition.error_code
+    ]
+    return leaders[0] if leaders and leaders[0] >= 0 else None
 
 
 def _hold(cluster: Cluster) -> None:

@@ -424,6 +424,7 @@ def raise_lab(
     overrides: Mapping[str, str] | None = None,
     secured: bool = False,
     tethered: bool = False,
+    dynamic: bool = False,
 ) -> Cluster:
     """Start a lab that fits all *scenarios*.
 
@@ -441,6 +442,7 @@ def raise_lab(
         kafka_version=kafka_version,
         secured=secured,
         tethered=tethered,
+        dynamic=dynamic,
     )
     for scenario in scenarios:
         if scenario.shape.prepare is not None:
@@ -488,6 +490,7 @@ def perform(
     *,
     kafka_version: str = DEFAULT_VERSION,
     tethered: bool = False,
+    dynamic: bool = False,
 ) -> tuple[Cluster, Truth]:
     """A new lab on which *scenarios* were played; on failure or Ctrl-C nothing is left of it.
 
@@ -495,7 +498,9 @@ def perform(
         LabError: as `raise_lab` and `play`.
     """
     _check_options(scenarios, options or {})
-    cluster = raise_lab(state_dir, scenarios, kafka_version=kafka_version, tethered=tethered)
+    cluster = raise_lab(
+        state_dir, scenarios, kafka_version=kafka_version, tethered=tethered, dynamic=dynamic
+    )
     try:
         return cluster, play(cluster, scenarios, options)
     except BaseException:

@@ -24,7 +24,10 @@ COMMANDS = {
 """The options of each command that help shows, by name."""
 NO_REPORT = {
     *("console", "serve dashboard", "serve metrics", "serve checkpoints"),
-    *(f"lab {act}" for act in ("kill", "stop", "wait-fenced", "start", "pause", "resume", "down")),
+    *(
+        f"lab {act}"
+        for act in ("kill", "stop", "wait-fenced", "wipe", "start", "pause", "resume", "down")
+    ),
 }
 """Commands without ``--json``: screens, servers, and what prints nothing or the lines alone."""
 
