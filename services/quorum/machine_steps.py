@@ -7,7 +7,7 @@ take the moved folder for a partition and not start.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
@@ -61,6 +61,11 @@ class ServiceManager(StrEnum):
     POD = "pod"
 
 
+NOT_ALL_NAMED = (
+    "Not all of its log directories were named. If they are lost, do not start it before "
+    "breakglass triage shows no offline partition: with an empty log, it would lead each partition "
+    "whose ISR has no other member, and the other replicas would truncate their logs to it."
+)
 STOP = {
     ServiceManager.SYSTEMD: "systemctl stop kafka    # after a minute: systemctl kill -s KILL",
     ServiceManager.PROCESS: "kill PID    # after a minute: kill -9 PID",
@@ -183,6 +188,9 @@ def _broker(
         more = f" and {len(left) - SHOWN:,} more that the plan names" if left[SHOWN:] else ""
         those = "this partition" if len(left) == 1 else f"these {len(left):,} partitions"
         then = f"any new folder that this prints is of {those}: {', '.join(left[:SHOWN])}{more}"
+    then = f"Go on when the broker has started and {then}."
+    if lacks_data(node.name, plan.missing):
+        then = f"{NOT_ALL_NAMED} {then}"
     return MachineStep(
         node,
         f"Start {node.name}",
@@ -190,8 +198,13 @@ def _broker(
         (quorum_setting(plan),),
         _START[manager],
         (f"find {named} -maxdepth 1 -name '*-stray'",),
-        f"Go on when the broker has started and {then}.",
+        then,
     )
+
+
+def lacks_data(broker: str, missing: Iterable[str]) -> bool:
+    """Whether a log directory of *broker* is among what was not named."""
+    return any(one.endswith(f" of {broker}") for one in missing)
 
 
 def meta_lines(cluster_id: str, node: int, directory_id: UUID) -> tuple[str, ...]:

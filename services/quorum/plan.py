@@ -37,7 +37,7 @@ from breakglass.services.quorum.image import (
     PartitionMetadata,
 )
 from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
-from breakglass.services.quorum.machine_steps import NodeAction, NodeStep
+from breakglass.services.quorum.machine_steps import NodeAction, NodeStep, lacks_data
 from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet
 from breakglass.services.recovery.plan.partition_file import digest_of, parse_json, read_text
 from breakglass.services.rights import open_new
@@ -324,6 +324,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     elif chosen.relation is Relation.UNCOMPARED:
         lost = Unknown("it cannot be compared with the best copy")
     level = state.get(("feature", "metadata.version"), 0)
+    missing = tuple(_missing(found, voters, brokers, directories.values()))
     return QuorumPlan(
         request=request,
         cluster_id=found.cluster_id,
@@ -334,7 +335,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         aborts=found.in_transaction,
         mending=mending,
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
-        nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
+        nodes=tuple(_nodes(found, mending, request.voter, voters, brokers, missing)),
         inputs=tuple(_inputs(found)),
         ends={
             str(one.partition): {
@@ -377,7 +378,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         ),
         strays=tuple(_strays(data, mending, final)) if data else (),
         listening=tuple(f"{one.name} at {one.address}" for one in found.answering if not one.asked),
-        missing=tuple(_missing(found, voters, brokers, directories.values())),
+        missing=missing,
         unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
     )
 
@@ -446,6 +447,7 @@ def _nodes(
     voter: NewVoter,
     voters: Sequence[int],
     brokers: Mapping[int, BrokerRegistration],
+    missing: Sequence[str],
 ) -> Iterator[NodeStep]:
     # The best of a node's copies, if it has several.
     copies = {one.copy.node: one for one in reversed(found.copies)}
@@ -462,7 +464,9 @@ def _nodes(
         own.copy.path if own else None,
     )
     leads = Counter(one.after.leader for one in mending.partitions)
-    for broker in sorted(brokers, key=lambda broker: (-leads[broker], broker)):
+    # One whose disk is lost would lead with an empty log: the others may make that impossible.
+    last = {broker for broker in brokers if lacks_data(f"b{broker}", missing)}
+    for broker in sorted(brokers, key=lambda broker: (broker in last, -leads[broker], broker)):
         action, reason = _broker_action(copies.get(broker), found, mending)
         path = copies[broker].copy.path if broker in copies else None
         yield NodeStep(broker, True, action, reason, path, tuple(data.get(broker, ())))

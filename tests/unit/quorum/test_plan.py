@@ -230,6 +230,21 @@ def test_q13_a_topic_without_a_folder_may_have_one_that_was_not_named(folders: F
     assert any(line.startswith("How many replicas the new partitions had: 1.") for line in said)
 
 
+def test_q21_a_broker_whose_data_was_not_named_starts_last_and_not_on_an_empty_disk(
+    folders: Folders,
+) -> None:
+    """Alone in an ISR it would lead with an empty log, and the others would cut theirs."""
+    folders.save(101, whole_log())
+    folders.save(1, whole_log())
+    folders.disks.replica(2, 0, 5)
+    folders.planned()
+    ended = folders.prepare("--write", "--json")
+    assert ended.code == 0, ended.err
+    said = {one["title"]: one["then"] for one in ended.document["steps"] if "b" in one["title"]}
+    lost = {name: "If they are lost, do not start it" in then for name, then in said.items()}
+    assert [*lost.items()] == [("Start b2", False), ("Start b1", True), ("Start b3", True)]
+
+
 def test_q15_an_empty_metadata_disk_gets_the_folder_and_meta_properties(folders: Folders) -> None:
     """The commands of the step, word by word, where metadata.log.dir does not exist."""
     folders.save(101, whole_log())
