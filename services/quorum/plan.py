@@ -21,6 +21,7 @@ from uuid import UUID, uuid4
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
 from breakglass.services.model import Unknown, kafka_id
+from breakglass.services.quorum.change_words import ChangeKind, SaidChange
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
 from breakglass.services.quorum.data_folders import (
     DataFindings,
@@ -361,6 +362,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
             for lack in found.lacks
             if lack.compared is chosen and not isinstance(lack.changes, Unknown)
             for one in lack.changes
+            if _stays_lost(one, mending, final)
         ),
         forks=tuple(
             f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,} "
@@ -381,6 +383,23 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         missing=missing,
         unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
     )
+
+
+def _stays_lost(
+    change: SaidChange, mending: Mending, final: Mapping[tuple[UUID, int], PartitionMetadata]
+) -> bool:
+    """Whether what is appended leaves undone a change that the chosen copy lacks."""
+    match change.kind:
+        case ChangeKind.PRODUCER_IDS:
+            return False
+        case ChangeKind.TOPIC_MADE | ChangeKind.TOPIC_GROWN:
+            return not {*change.partitions} <= {*final}
+        case ChangeKind.TOPIC_DELETED:
+            return bool({*change.partitions} & {*final})
+        case ChangeKind.ISR:
+            mended = {(one.topic_id, one.partition.partition) for one in mending.partitions}
+            return not {*change.partitions} <= mended
+    return True
 
 
 def _uuid(text: object) -> UUID | None:

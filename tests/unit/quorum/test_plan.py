@@ -114,6 +114,40 @@ def test_q13_what_is_lost_and_what_was_not_named_is_in_the_phrase(folders: Folde
     assert [line[:22] for line in document["lost"]["changes"]] == ["topics created: ledger"]
 
 
+@pytest.mark.parametrize("folders_of", [1, 2])
+def test_q13_what_data_folders_bring_back_is_not_called_lost(
+    folders: Folders, folders_of: int
+) -> None:
+    chosen = whole_log()
+    best = chosen.fork()
+    ids = {"broker_id": 1, "broker_epoch": 5, "next_producer_id": 70_000}
+    best.add(*topic("ledger", LEDGER, (1, 2), (1, 2)), record("ProducerIdsRecord", **ids))
+    named = {"resource_type": 2, "resource_name": "ledger", "name": "retention.ms"}
+    best.add(record("ConfigRecord", **named, value="7"))
+    folders.save(101, best)
+    one = folders.save(3, chosen)
+    for number in range(folders_of):
+        folders.disks.replica(2, number, 5, topic="ledger", topic_id=LEDGER)
+    lost = folders.planned("--copy", f"log:{one}")["lost"]["changes"]
+    made = ["topics created: ledger (2 partitions, id AAAAAAAAAAAAAAAAAAAACw)"]
+    settings = ["settings: topic ledger: retention.ms unset -> 7"]
+    assert lost == [*(made if folders_of == 1 else ()), *settings]
+
+
+def test_q13_a_deletion_that_data_folders_repeat_is_not_called_lost(folders: Folders) -> None:
+    chosen = whole_log()
+    best = chosen.fork()
+    best.add(record("RemoveTopicRecord", topic_id=ORDERS), *topic("orders", LEDGER, (1, 2)))
+    folders.save(101, best)
+    one = folders.save(3, chosen)
+    lost = folders.planned("--copy", f"log:{one}")["lost"]["changes"]
+    assert [line[:22] for line in lost[:2]] == ["topics created: orders", "topics deleted: orders"]
+    (folders.root / "plan").unlink()
+    folders.disks.replica(2, 0, 5, topic_id=LEDGER)
+    lost = folders.planned("--copy", f"log:{one}")["lost"]["changes"]
+    assert lost == ["settings: topic orders: retention.ms 1000 -> unset"]
+
+
 def test_q13_a_fork_that_is_given_up_has_a_phrase_of_its_own(folders: Folders) -> None:
     best, fork = whole_log(), whole_log()
     best.epoch = 2
