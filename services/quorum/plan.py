@@ -389,17 +389,14 @@ def _stays_lost(
     change: SaidChange, mending: Mending, final: Mapping[tuple[UUID, int], PartitionMetadata]
 ) -> bool:
     """Whether what is appended leaves undone a change that the chosen copy lacks."""
-    match change.kind:
-        case ChangeKind.PRODUCER_IDS:
-            return False
-        case ChangeKind.TOPIC_MADE | ChangeKind.TOPIC_GROWN:
-            return not {*change.partitions} <= {*final}
-        case ChangeKind.TOPIC_DELETED:
-            return bool({*change.partitions} & {*final})
-        case ChangeKind.ISR:
-            mended = {(one.topic_id, one.partition.partition) for one in mending.partitions}
-            return not {*change.partitions} <= mended
-    return True
+    those = {*change.partitions}
+    if change.kind in (ChangeKind.TOPIC_MADE, ChangeKind.TOPIC_GROWN):
+        return not those <= {*final}
+    if change.kind is ChangeKind.TOPIC_DELETED:
+        return bool(those & {*final})
+    if change.kind is ChangeKind.ISR:
+        return not those <= {(one.topic_id, one.partition.partition) for one in mending.partitions}
+    return change.kind is not ChangeKind.PRODUCER_IDS
 
 
 def _uuid(text: object) -> UUID | None:
