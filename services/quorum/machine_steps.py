@@ -61,8 +61,8 @@ class ServiceManager(StrEnum):
     POD = "pod"
 
 
-NOT_ALL_NAMED = (
-    "Not all of its log directories were named. If they are lost, do not start it before "
+SOME_NOT_NAMED = (
+    "Some of its log directories were not named. If they are lost, do not start it before "
     "breakglass triage shows no offline partition: with an empty log, it would lead each partition "
     "whose ISR has no other member, and the other replicas would truncate their logs to it."
 )
@@ -190,7 +190,7 @@ def _broker(
         then = f"any new folder that this prints is of {those}: {', '.join(left[:SHOWN])}{more}"
     then = f"Go on when the broker has started and {then}."
     if lacks_data(node.name, plan.missing):
-        then = f"{NOT_ALL_NAMED} {then}"
+        then = f"{SOME_NOT_NAMED} {then}"
     return MachineStep(
         node,
         f"Start {node.name}",
