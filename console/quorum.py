@@ -598,7 +598,9 @@ def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
             {
                 "path": lack.compared.copy.path,
                 "from": lack.compared.shared,
-                **members(lack, "records changes own"),
+                "records": lack.records,
+                "changes": _said(lack.changes),
+                "own": _said(lack.own),
             }
             for lack in found.lacks
         ],
@@ -631,6 +633,12 @@ def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
             ],
         },
     }
+
+
+def _said(changes: Sequence[SaidChange] | Unknown) -> object:
+    if isinstance(changes, Unknown):
+        return changes
+    return [members(one, "kind what at_ms") for one in changes]
 
 
 def _copy(one: ComparedCopy) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -50,6 +50,8 @@ class SaidChange:
     what: str
     at_ms: int | None
     """The time of its last record; None: it is in a snapshot, which has no times."""
+    partitions: tuple[tuple[UUID, int], ...] = ()
+    """Those that it makes, deletes or moves: topic ids and numbers."""
 
 
 _SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|keystore\.key", re.IGNORECASE)
@@ -106,23 +108,22 @@ def _topic(
 ) -> Iterator[SaidChange]:
     count = len(partitions)
     noun = "partition" if count == 1 else "partitions"
-    if topic is not None and topic.before is None:
-        what = f"{name} ({count:,} {noun}, id {kafka_id(topic_id)})"
-        yield SaidChange(ChangeKind.TOPIC_MADE, what, topic.last_ms)
-        return
     if topic is not None:
         what = f"{name} ({count:,} {noun}, id {kafka_id(topic_id)})"
-        yield SaidChange(ChangeKind.TOPIC_DELETED, what, topic.last_ms)
+        kind = ChangeKind.TOPIC_MADE if topic.before is None else ChangeKind.TOPIC_DELETED
+        yield SaidChange(kind, what, topic.last_ms, tuple(one.key[1:] for one in partitions))
         return
     made = [one for one in partitions if one.before is None]
     if made:
         numbers = sorted(one.key[2] for one in made)
         what = f"{name} from {numbers[0]:,} to {numbers[-1] + 1:,} partitions"
-        yield SaidChange(ChangeKind.TOPIC_GROWN, what, made[-1].last_ms)
+        keys = tuple(one.key[1:] for one in made)
+        yield SaidChange(ChangeKind.TOPIC_GROWN, what, made[-1].last_ms, keys)
     for one in partitions:
         match one.before, one.after:
             case PartitionMetadata() as old, PartitionMetadata() as new:
-                yield from _partition(f"{name}-{one.key[2]}", old, new, one.last_ms)
+                for said in _partition(f"{name}-{one.key[2]}", old, new, one.last_ms):
+                    yield replace(said, partitions=(one.key[1:],))
 
 
 def _partition(

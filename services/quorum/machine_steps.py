@@ -7,7 +7,7 @@ take the moved folder for a partition and not start.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
@@ -63,6 +63,11 @@ class ServiceManager(StrEnum):
     POD = "pod"
 
 
+SOME_NOT_NAMED = (
+    "Some of its log directories were not named. If they are lost, do not start it before "
+    "breakglass triage shows no offline partition: with an empty log, it would lead each partition "
+    "whose ISR has no other member, and the other replicas would truncate their logs to it."
+)
 STOP = {
     ServiceManager.SYSTEMD: "systemctl stop kafka    # after a minute: systemctl kill -s KILL",
     ServiceManager.PROCESS: "kill PID    # after a minute: kill -9 PID",
@@ -190,6 +195,9 @@ def _broker(
         # Kafka does not start a controller that is not among its own static voters.
         leave_out = f"# Leave {plan.request.voter.listener} out of listeners, advertised.listeners."
         roles = "process.roles=broker", leave_out
+    then = f"Go on when the broker has started and {then}."
+    if lacks_data(node.name, plan.missing):
+        then = f"{SOME_NOT_NAMED} {then}"
     return MachineStep(
         node,
         f"Start {node.name}",
@@ -197,8 +205,13 @@ def _broker(
         (*roles, quorum_setting(plan)),
         _START[manager],
         (f"find {named} -maxdepth 1 -name '*-stray'",),
-        f"Go on when the broker has started and {then}.",
+        then,
     )
+
+
+def lacks_data(broker: str, missing: Iterable[str]) -> bool:
+    """Whether a log directory of *broker* is among what was not named."""
+    return any(one.endswith(f" of {broker}") for one in missing)
 
 
 def meta_lines(cluster_id: str, node: int, directory_id: UUID) -> tuple[str, ...]:

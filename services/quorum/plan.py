@@ -21,6 +21,7 @@ from uuid import UUID, uuid4
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
 from breakglass.services.model import Unknown, kafka_id
+from breakglass.services.quorum.change_words import ChangeKind, SaidChange
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
 from breakglass.services.quorum.data_folders import (
     DataFindings,
@@ -37,7 +38,7 @@ from breakglass.services.quorum.image import (
     PartitionMetadata,
 )
 from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
-from breakglass.services.quorum.machine_steps import NodeAction, NodeStep
+from breakglass.services.quorum.machine_steps import NodeAction, NodeStep, lacks_data
 from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet
 from breakglass.services.recovery.plan.partition_file import digest_of, parse_json, read_text
 from breakglass.services.rights import open_new
@@ -324,6 +325,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
     elif chosen.relation is Relation.UNCOMPARED:
         lost = Unknown("it cannot be compared with the best copy")
     level = state.get(("feature", "metadata.version"), 0)
+    missing = tuple(_missing(found, voters, brokers, directories.values()))
     return QuorumPlan(
         request=request,
         cluster_id=found.cluster_id,
@@ -334,7 +336,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         aborts=found.in_transaction,
         mending=mending,
         partition_version=1 if level >= DIRECTORIES_SINCE else 0,
-        nodes=tuple(_nodes(found, mending, request.voter, voters, brokers)),
+        nodes=tuple(_nodes(found, mending, request.voter, voters, brokers, missing)),
         inputs=tuple(_inputs(found)),
         ends={
             str(one.partition): {
@@ -360,6 +362,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
             for lack in found.lacks
             if lack.compared is chosen and not isinstance(lack.changes, Unknown)
             for one in lack.changes
+            if _stays_lost(one, mending, final)
         ),
         forks=tuple(
             f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,} "
@@ -377,9 +380,23 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         ),
         strays=tuple(_strays(data, mending, final)) if data else (),
         listening=tuple(f"{one.name} at {one.address}" for one in found.answering if not one.asked),
-        missing=tuple(_missing(found, voters, brokers, directories.values())),
+        missing=missing,
         unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
     )
+
+
+def _stays_lost(
+    change: SaidChange, mending: Mending, final: Mapping[tuple[UUID, int], PartitionMetadata]
+) -> bool:
+    """Whether what is appended leaves undone a change that the chosen copy lacks."""
+    those = {*change.partitions}
+    if change.kind in (ChangeKind.TOPIC_MADE, ChangeKind.TOPIC_GROWN):
+        return not those <= {*final}
+    if change.kind is ChangeKind.TOPIC_DELETED:
+        return bool(those & {*final})
+    if change.kind is ChangeKind.ISR:
+        return not those <= {(one.topic_id, one.partition.partition) for one in mending.partitions}
+    return change.kind is not ChangeKind.PRODUCER_IDS
 
 
 def _uuid(text: object) -> UUID | None:
@@ -446,6 +463,7 @@ def _nodes(
     voter: NewVoter,
     voters: Sequence[int],
     brokers: Mapping[int, BrokerRegistration],
+    missing: Sequence[str],
 ) -> Iterator[NodeStep]:
     # The best of a node's copies, if it has several.
     copies = {one.copy.node: one for one in reversed(found.copies)}
@@ -463,7 +481,9 @@ def _nodes(
     )
     leads = Counter(one.after.leader for one in mending.partitions)
     state = found.state if isinstance(found.state, Mapping) else {}
-    for broker in sorted(brokers, key=lambda broker: (-leads[broker], broker)):
+    # One whose disk is lost would lead with an empty log: the others may make that impossible.
+    last = {broker for broker in brokers if lacks_data(f"b{broker}", missing)}
+    for broker in sorted(brokers, key=lambda broker: (broker in last, -leads[broker], broker)):
         action, reason = _broker_action(copies.get(broker), found, mending)
         path = copies[broker].copy.path if broker in copies else None
         combined = broker in voters or ("controller", broker) in state

@@ -126,6 +126,40 @@ def test_q13_what_is_lost_and_what_was_not_named_is_in_the_phrase(folders: Folde
     assert [line[:22] for line in document["lost"]["changes"]] == ["topics created: ledger"]
 
 
+@pytest.mark.parametrize("folders_of", [1, 2])
+def test_q13_what_data_folders_bring_back_is_not_called_lost(
+    folders: Folders, folders_of: int
+) -> None:
+    chosen = whole_log()
+    best = chosen.fork()
+    ids = {"broker_id": 1, "broker_epoch": 5, "next_producer_id": 70_000}
+    best.add(*topic("ledger", LEDGER, (1, 2), (1, 2)), record("ProducerIdsRecord", **ids))
+    named = {"resource_type": 2, "resource_name": "ledger", "name": "retention.ms"}
+    best.add(record("ConfigRecord", **named, value="7"))
+    folders.save(101, best)
+    one = folders.save(3, chosen)
+    for number in range(folders_of):
+        folders.disks.replica(2, number, 5, topic="ledger", topic_id=LEDGER)
+    lost = folders.planned("--copy", f"log:{one}")["lost"]["changes"]
+    made = ["topics created: ledger (2 partitions, id AAAAAAAAAAAAAAAAAAAACw)"]
+    settings = ["settings: topic ledger: retention.ms unset -> 7"]
+    assert lost == [*(made if folders_of == 1 else ()), *settings]
+
+
+def test_q13_a_deletion_that_data_folders_repeat_is_not_called_lost(folders: Folders) -> None:
+    chosen = whole_log()
+    best = chosen.fork()
+    best.add(record("RemoveTopicRecord", topic_id=ORDERS), *topic("orders", LEDGER, (1, 2)))
+    folders.save(101, best)
+    one = folders.save(3, chosen)
+    lost = folders.planned("--copy", f"log:{one}")["lost"]["changes"]
+    assert [line[:22] for line in lost[:2]] == ["topics created: orders", "topics deleted: orders"]
+    (folders.root / "plan").unlink()
+    folders.disks.replica(2, 0, 5, topic_id=LEDGER)
+    lost = folders.planned("--copy", f"log:{one}")["lost"]["changes"]
+    assert lost == ["settings: topic orders: retention.ms 1000 -> unset"]
+
+
 def test_q13_a_fork_that_is_given_up_has_a_phrase_of_its_own(folders: Folders) -> None:
     best, fork = whole_log(), whole_log()
     best.epoch = 2
@@ -245,6 +279,21 @@ def test_q13_a_topic_without_a_folder_may_have_one_that_was_not_named(folders: F
     said = folders.planned()["unknown"]
     assert any("If no other log directory has one" in line and "ledger" in line for line in said)
     assert any(line.startswith("How many replicas the new partitions had: 1.") for line in said)
+
+
+def test_q21_a_broker_whose_data_was_not_named_starts_last_and_not_on_an_empty_disk(
+    folders: Folders,
+) -> None:
+    """Alone in an ISR it would lead with an empty log, and the others would cut theirs."""
+    folders.save(101, whole_log())
+    folders.save(1, whole_log())
+    folders.disks.replica(2, 0, 5)
+    folders.planned()
+    ended = folders.prepare("--write", "--json")
+    assert ended.code == 0, ended.err
+    said = {one["title"]: one["then"] for one in ended.document["steps"] if "b" in one["title"]}
+    lost = {name: "If they are lost, do not start it" in then for name, then in said.items()}
+    assert [*lost.items()] == [("Start b2", False), ("Start b1", True), ("Start b3", True)]
 
 
 def test_q15_an_empty_metadata_disk_gets_the_folder_and_meta_properties(folders: Folders) -> None:
