@@ -11,6 +11,10 @@ from tests.lab.recover.incident.conftest import TOGETHER
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "rules.md"
 RULES = (*range(1, 34), 37, 38, 40, 41, 42, 43, 46, 47, 48, 49, 50, 51, 52)
+WITHOUT_QUORUM = {
+    *("majority-lost", "lagging-copy", "controllers-lost", "blank-majority", "broker-ahead")
+}
+"""Recovered by `quorum` in tests/lab/quorum/test_scenarios.py: no partition is offline."""
 UNATTENDED = "replaced-disk-unattended"
 """Whatever may be said of it comes too late: tests/lab/recover/test_replaced_disk.py."""
 
@@ -44,4 +48,6 @@ def test_each_scenario_is_compared_with_its_truth() -> None:
     played = (ROOT / "tests" / "lab" / "recover" / "test_alone.py").read_text(encoding="utf-8")
     alone = set(re.findall(r'SCENARIO = "(.+)"', played))
     assert alone.isdisjoint(TOGETHER)
-    assert {*alone, *TOGETHER, UNATTENDED} == {scenario.name for scenario in SCENARIOS}
+    assert {*alone, *TOGETHER, UNATTENDED, *WITHOUT_QUORUM} == {
+        scenario.name for scenario in SCENARIOS
+    }

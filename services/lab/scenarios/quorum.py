@@ -7,6 +7,7 @@ replace. The notes of the truth name the disks that are gone and the nodes with 
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -73,6 +74,8 @@ def _blank_majority(stage: Stage) -> Sequence[Expectation]:
         cluster.wipe(node.id)
         node.start()
     for broker in cluster.brokers:
+        # Its own copy may be of the epoch that the blank leader has, and end the process.
+        shutil.rmtree(broker.layout.metadata_dir / METADATA)
         broker.start()
     cluster.wait_ready()
     cluster.wait_until(lambda: all(map(_only_strays, cluster.brokers)), "folders to become strays")
