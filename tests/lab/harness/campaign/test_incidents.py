@@ -10,6 +10,7 @@ import pytest
 
 from breakglass.services.lab.incidents.generate import generate
 from breakglass.services.lab.incidents.incident import LabIncident, from_json
+from tests.campaign import quorum
 from tests.campaign.trial import Outcome, recover_by_breakglass, recover_by_kafka
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
@@ -48,3 +49,7 @@ def test_by_order_the_same_incident_loses_records(tmp_path: Path) -> None:
 
 def test_a_random_incident_is_recovered_without_a_loss(tmp_path: Path) -> None:
     assert_passed(recover_by_breakglass(generate(SEED), tmp_path))
+
+
+def test_a_random_loss_of_the_quorum_is_brought_back(tmp_path: Path) -> None:
+    assert quorum.main(["--seed", "8", "--evidence", str(tmp_path)]) == 0
