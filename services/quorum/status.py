@@ -46,6 +46,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.quorum.image import Key
 from breakglass.services.recovery.judgement.succession import quorum_lost, without_quorum
 from breakglass.services.snapshot import Broker, Quorum, Voter
+from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
@@ -101,6 +102,13 @@ class QuorumNode:
     def name(self) -> str:
         return f"{'b' if self.broker else 'c'}{'?' if self.id is None else self.id}"
 
+    @property
+    def log_end_text(self) -> str:
+        """By the leader; without one, the least that it can be."""
+        if isinstance(self.log_end, Unknown) and isinstance(self.applied, int):
+            return f">= {self.applied:,}"
+        return count(self.log_end)
+
 
 @dataclass(frozen=True, slots=True)
 class QuorumStatus:
@@ -141,6 +149,12 @@ class QuorumStatus:
     @property
     def in_order(self) -> bool:
         return self.leader is not None and not self.lacking
+
+    def about(self) -> str:
+        """The cluster, the kind of its quorum, and the voters."""
+        kind = "?" if isinstance(self.dynamic, Unknown) else "dynamic" if self.dynamic else "static"
+        voters = ", ".join(map(str, self.voters)) or "unknown"
+        return f"Cluster {self.cluster_id or '?'}, {kind} quorum, voters: {voters}."
 
     def advice(self) -> Iterator[str]:
         """What to do first, then what not to do, in sentences."""
