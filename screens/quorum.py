@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -30,7 +30,7 @@ from breakglass.screens.widgets.dialog import Overlay, Prompt
 from breakglass.screens.widgets.facts import Fact, StyledLines, fact
 from breakglass.screens.widgets.line_table import LineColumn, LineTable
 from breakglass.screens.widgets.status_bar import age_text
-from breakglass.services.connection.endpoint import Endpoint, parse_endpoints
+from breakglass.services.connection.endpoint import Endpoint, parse_endpoint, parse_endpoints
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown
@@ -103,17 +103,17 @@ class Inquiry:
         self.go_on()
         return self._kept(self._context.access.sender_at(address))
 
-    def look(self, controllers: Sequence[Endpoint]) -> QuorumStatus:
+    def look(
+        self, controllers: Sequence[Endpoint], before: Mapping[Endpoint, int | None]
+    ) -> QuorumStatus:
         """The brokers and controllers now."""
         with self._context.reading() as client:
             self._kept(client.sender)
-            return look_at_quorum(client, controllers, self.reach)
+            return look_at_quorum(client, controllers, self.reach, before=before)
 
     def plan(self, sources: Sequence[str], voter: str, copy: str | None) -> QuorumPlan:
-        return make_plan(sources, voter, copy, self.go_on, self.ask)
-
-    def ask(self, state: Any, cluster_id: str | Unknown) -> Any:
-        return answering_nodes(state, cluster_id, self.reach)
+        asking = partial(answering_nodes, reach=self.reach)
+        return make_plan(sources, voter, copy, self.go_on, asking)
 
     def watch(self, plan: Any) -> ReturnProgress:
         """How far the cluster came back by the document of a plan."""
@@ -161,8 +161,7 @@ class StagePage(Page):
         """Why the last one found nothing."""
 
     def body(self) -> Iterator[Widget]:
-        with_text = StyledLines("said")
-        yield VerticalScroll(with_text, id="above")
+        yield VerticalScroll(StyledLines("said"), id="above")
         if self.COLUMNS:
             yield LineTable[Any](self.COLUMNS, self.key_of, id="rows")
 
@@ -209,16 +208,11 @@ class StagePage(Page):
     def show_known(self) -> None:
         self.show()
 
-    def copy_command(self, *words: str) -> None:
-        self.app.post_message(
-            CopyAsked(shlex.join(("breakglass", "quorum", *words)), "the command")
-        )
-
     def on_unmount(self) -> None:
         self.end_inquiry()
 
 
-class Stage(StagePage):
+class LaterStage(StagePage):
     """A page above the first: Esc goes back to where it was opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back")]
@@ -309,12 +303,13 @@ class QuorumScreen(StagePage):
         if due and self.inquiry is None and not known.paused:
             self._asked_at = now
             given = parse_endpoints(self._given, "controllers") if self._given else ()
-            # Controllers that answered before are asked though no broker answers now.
-            nodes = self._status.nodes if self._status else ()
-            heard = [one.address for one in nodes if not one.broker and one.address != "?"]
-            before = parse_endpoints(",".join(heard), "controllers") if heard else ()
-            wanted = tuple(dict.fromkeys((*given, *before)))
-            self.ask(lambda inquiry: inquiry.look(wanted), self._found)
+            # Controllers that were known before are asked though no broker answers now.
+            before = {
+                parse_endpoint(one.address, "controllers"): one.id
+                for one in (self._status.nodes if self._status else ())
+                if not one.broker and one.address != "?"
+            }
+            self.ask(lambda inquiry: inquiry.look(given, before), self._found)
 
     def _found(self, found: QuorumStatus) -> None:
         self._status, self._read_at = found, self.context.clock()
@@ -323,10 +318,8 @@ class QuorumScreen(StagePage):
         found, incident = self._status, self.context.known.incident
         own = incident.snapshot.cluster_id if incident is not None else ""
         if found is not None and own and found.cluster_id not in ("", own):
-            self._status, self.failed = (
-                None,
-                f"they are of cluster {found.cluster_id}, not of {own}",
-            )
+            self._status = None
+            self.failed = f"they are of cluster {found.cluster_id}, not of {own}"
         self.table.set_rows(self._status.nodes if self._status else ())
         super().show()
 
@@ -441,7 +434,7 @@ def relation(row: CopyRow) -> Words:
     return Words(f"{row.compared.relation}{damaged}", role)
 
 
-class CopiesPage(Stage):
+class CopiesPage(LaterStage):
     """Copies of the metadata log, compared with the best one."""
 
     TITLE = "Copies of the metadata"
@@ -507,7 +500,8 @@ class CopiesPage(Stage):
             self.app.push_screen(LinesScreen(inspection_lines(self._found, MOST)))
 
     def action_copy(self) -> None:
-        self.copy_command("inspect", *self._sources)
+        command = shlex.join(("breakglass", "quorum", "inspect", *self._sources))
+        self.app.post_message(CopyAsked(command, "the command"))
 
     def action_plan(self) -> None:
         row: CopyRow | None = self.table.current
@@ -528,7 +522,7 @@ class CopiesPage(Stage):
             self.app.push_screen(ReturnPlanPage(self.context, self._sources, voter.strip(), copy))
 
 
-class ReturnPlanPage(Stage):
+class ReturnPlanPage(LaterStage):
     """What becomes of each node, and what is lost."""
 
     TITLE = "Plan of the return"
@@ -658,7 +652,7 @@ class StepRow(NamedTuple):
     step: MachineStep
 
 
-class StepsPage(Stage):
+class StepsPage(LaterStage):
     """What to do on each machine, in the order of starts."""
 
     TITLE = "Steps of the return"
@@ -725,7 +719,7 @@ class StepsPage(Stage):
         self.app.push_screen(WatchPage(self.context, self._file))
 
 
-class WatchPage(Stage):
+class WatchPage(LaterStage):
     """The return by a plan: what is confirmed, what is awaited, what went wrong."""
 
     TITLE = "Watch of the return"

@@ -232,16 +232,17 @@ def look_at_quorum(
     controllers: Sequence[Endpoint],
     reach: Callable[[Endpoint], Sender],
     seconds: float = patience.BRIEF,
+    before: Mapping[Endpoint, int | None] = MappingProxyType({}),
 ) -> QuorumStatus:
     """Ask the brokers of *client*, and every controller that is given or known, by *reach*.
 
-    Each node has some *seconds* to answer.
+    Each node has some *seconds* to answer. *before* has the controllers of an earlier look.
 
     Raises:
         Unreachable: no broker answers, and no controller was given.
         WrongCluster: the brokers are of another cluster than this session has read.
     """
-    ids: dict[Endpoint, int | None] = dict.fromkeys(controllers)
+    ids: dict[Endpoint, int | None] = {**dict.fromkeys(controllers), **before}
     members: Members | Unknown = SILENT_QUORUM
     cluster_id, settings = "", ""
     brokers: tuple[_HeardBroker, ...] = ()
@@ -258,7 +259,7 @@ def look_at_quorum(
             best = ANY_BROKER if asked_by is None else asked_by
             members = quorum_members(client.sender, deadline, best)
         except Unreachable as error:
-            if not controllers:
+            if not ids:
                 raise
             members = Unknown(f"the brokers do not answer ({error.reason})")
     heard: dict[Endpoint, _HeardController] = {}

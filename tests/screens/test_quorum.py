@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,11 +85,17 @@ class Nodes:
     """Gives the next of *looks* each time the nodes are asked, and the last one ever after."""
 
     looks: list[Any]
-    given: list[Sequence[Endpoint]] = field(default_factory=list)
-    reached: list[Any] = field(default_factory=list)
+    given: list[dict[Endpoint, int | None]] = field(default_factory=list)
 
-    def look(self, client: Any, controllers: Sequence[Endpoint], reach: Any) -> QuorumStatus:
-        self.given.append(tuple(controllers))
+    def look(
+        self,
+        client: Any,
+        controllers: Sequence[Endpoint],
+        reach: Any,
+        before: Mapping[Endpoint, int | None],
+    ) -> QuorumStatus:
+        del client
+        self.given.append({**dict.fromkeys(controllers), **before})
         place = min(len(self.given), len(self.looks)) - 1
         found = self.looks[place]
         if isinstance(found, Exception):
@@ -195,9 +201,9 @@ async def test_controllers_that_were_named_or_heard_are_asked_though_no_broker_a
         await page.shows("Start c101 or c102")
         await page.press("ctrl+r")
         await page.until(lambda: len(nodes.given) > 2, "the third look")
-    assert nodes.given[0] == ()
-    assert [str(one) for one in nodes.given[1]] == ["c103:9093"]
-    assert [str(one) for one in nodes.given[-1]] == ["c103:9093", "c101:9093", "c102:9093"]
+    asked = [{str(at): node for at, node in one.items()} for one in nodes.given]
+    assert asked[:2] == [{}, {"c103:9093": None}]
+    assert asked[-1] == {"c101:9093": 101, "c102:9093": 102, "c103:9093": 103}
 
 
 async def test_nodes_of_another_cluster_are_not_shown() -> None:

@@ -38,6 +38,7 @@ from tests.kit.waiting import DEADLINE_SECONDS
 NOT_READ = Unknown("not read")
 THREE = (101, 102, 103)
 CLUSTER = "cluster-of-controllers"
+NONE: dict[Endpoint, int | None] = {}
 
 
 def status(
@@ -154,10 +155,13 @@ class Controllers:
         )
         return FetchResponse(responses=[topic_class(partitions=[partition])])
 
-    def look(self, client: ReadClient | None, *named: int) -> QuorumStatus:
+    def look(
+        self, client: ReadClient | None, *named: int, before: dict[Endpoint, int | None] = NONE
+    ) -> QuorumStatus:
         addresses = [self.nodes[one].endpoint for one in named]
         access = ReadAccess(ConnectionSettings((Endpoint("none", 1),)))
-        return look_at_quorum(client, addresses, access.sender_at, DEADLINE_SECONDS)
+        reach = access.sender_at
+        return look_at_quorum(client, addresses, reach, DEADLINE_SECONDS, before=before)
 
 
 @pytest.fixture
@@ -211,3 +215,17 @@ def test_q17_brokers_that_do_not_answer_end_it_unless_a_controller_was_named(
         with pytest.raises(Unreachable):
             controllers.look(client)
         assert controllers.look(client, 103).voters == THREE
+
+
+def test_q17_controllers_of_an_earlier_look_are_known_though_no_node_answers(
+    controllers: Controllers,
+) -> None:
+    before: dict[Endpoint, int | None] = {
+        node.endpoint: one for one, node in controllers.nodes.items()
+    }
+    with FakeCluster(1) as cluster, closing(cluster.client()) as client:
+        cluster.brokers[1].stop()
+        for node in controllers.nodes.values():
+            node.stop()
+        found = controllers.look(client, before=before)
+    assert (found.voters, found.lacking, len(found.missing)) == (THREE, 2, 3)
