@@ -14,7 +14,6 @@ from tests.lab.console.test_electing_on_screen import console
 from tests.lab.quorum.lagging import OLD, addresses, produce
 from tests.terminal.pty_terminal import PtyTerminal
 
-
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
