@@ -434,6 +434,11 @@ def relation(row: CopyRow) -> Words:
     return Words(f"{row.compared.relation}{damaged}", role)
 
 
+def short(path: Path) -> str:
+    """The end of *path*, by which the copies of one machine differ; Enter shows all of it."""
+    return "/".join(path.parts[-2:]) if len(path.parts) > 3 else str(path)
+
+
 class CopiesPage(LaterStage):
     """Copies of the metadata log, compared with the best one."""
 
@@ -449,7 +454,9 @@ class CopiesPage(LaterStage):
         Binding("y", "copy", "Copy command", tooltip="Copy the command that does the same"),
     ]
     COLUMNS = (
-        LineColumn("Copy", lambda row: str(row.compared.copy.path.parent), shrinks=True, tail="/"),
+        LineColumn(
+            "Copy", lambda row: short(row.compared.copy.path.parent), shrinks=True, tail="/"
+        ),
         LineColumn("Node", lambda row: count(row.compared.copy.node), right=True),
         LineColumn("Compared", relation),
         LineColumn("Epoch", lambda row: count(row.compared.copy.end.epoch), right=True),
