@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from breakglass.screens.offline.screen import OfflineScreen
     from breakglass.screens.overview import OverviewScreen
     from breakglass.screens.plan.screen import PlanScreen
+    from breakglass.screens.quorum import QuorumScreen
 
     MainScreen = (
         OverviewScreen
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         | BrowseScreen
         | MetastoreScreen
         | CheckpointsScreen
+        | QuorumScreen
     )
 
 THEMES = 8
@@ -133,6 +135,7 @@ MODES = {
     "browse": "breakglass.screens.browse.screen:BrowseScreen",
     "metastore": "breakglass.screens.metastore:MetastoreScreen",
     "checkpoints": "breakglass.screens.checkpoints:CheckpointsScreen",
+    "quorum": "breakglass.screens.quorum:QuorumScreen",
 }
 """The main screens by the name of their mode; imported when first shown."""
 _NO_COMMANDS = frozenset(
@@ -178,6 +181,7 @@ class BreakglassApp(App[None]):
         Binding("6", "show('browse')", "Browse", show=False),
         Binding("7", "show('metastore')", "Metastore", show=False),
         Binding("8", "show('checkpoints')", "Checkpoints", show=False),
+        Binding("9", "show('quorum')", "Quorum", show=False),
         Binding("colon,ctrl+p", "command_palette", "Commands", key_display=":"),
         Binding("ctrl+s", "screenshot", "Screenshot, redacted", show=False),
         Binding("ctrl+z", "suspend_process", "Stop, to the shell", show=False),

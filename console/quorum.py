@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,19 +37,27 @@ from breakglass.console.output import (
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.connection.endpoint import parse_endpoints
 from breakglass.services.errors import NoBrokerNamed
-from breakglass.services.model import Unknown, kafka_id
+from breakglass.services.model import Unknown
 from breakglass.services.patience import REQUEST
-from breakglass.services.quorum.machine_steps import STOP, ServiceManager, machine_steps
+from breakglass.services.quorum.machine_steps import ServiceManager, machine_steps
+from breakglass.services.quorum.wording import (
+    BACK,
+    CAVEATS,
+    NOT_LOOKED,
+    back_line,
+    first_lines,
+    inspection_lines,
+    plan_lines,
+    step_lines,
+)
 from breakglass.services.words.figures import count
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.quorum.change_words import SaidChange
     from breakglass.services.quorum.comparison import ComparedCopy
-    from breakglass.services.quorum.data_folders import DataFindings
-    from breakglass.services.quorum.inspection import CopyLack, QuorumInspection
-    from breakglass.services.quorum.metadata_copy import Batch
-    from breakglass.services.quorum.plan import Ask, QuorumPlan
+    from breakglass.services.quorum.inspection import QuorumInspection
+    from breakglass.services.quorum.plan import Ask
     from breakglass.services.quorum.status import QuorumNode
     from breakglass.services.quorum.strays import FoundStray
 
@@ -65,26 +73,13 @@ app = new_app(
     "that brokers renamed to -stray."
 )
 
-SHOWN = 10
-"""Lines of one kind that the text shows; the document has all of them."""
 COLUMNS = columns(
     "Copy", "Node", ">Start", ">End", ">Epoch", ">Snapshots", "Voters", "Newest record", "Compared"
 )
 QUORUM = columns("Node", "Role", ">Epoch", ">Log end", ">Lag", ">Fetched", "Address", "Answers")
 EVERY_SECONDS = 1.0
-BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log ends."
-NOT_LOOKED = (
-    "No -stray folder was looked for on {}, whose log directories are not on this machine. Look "
-    "there: find LOG_DIR -maxdepth 1 -name '*-stray'"
-)
 STRAYS = columns("Broker", "Topic-partition", ">Start", ">End", "Newest record", "Fate", "Folder")
 NODES = columns("Node", "Metadata folder", "Action", "Reason")
-CAVEATS = (
-    "Kafka does not store the metadata log's high watermark: the last records of a copy may not "
-    "have been committed.",
-    "A machine whose folders were not named may have a newer copy: each controller and each broker "
-    "has one.",
-)
 NEW = "A new file or folder to write."
 Sources = Annotated[
     list[str],
@@ -148,10 +143,7 @@ def quorum(
             }
         )
     else:
-        kind = "dynamic" if found.dynamic is True else "static" if found.dynamic is False else "?"
-        print_lines(found.advice())
-        voters = ", ".join(map(str, found.voters)) or "unknown"
-        print_lines([f"Cluster {found.cluster_id or '?'}, {kind} quorum, voters: {voters}."])
+        print_lines([*found.advice(), found.about()])
         print_table(QUORUM, map(_node_row, found.nodes))
     raise typer.Exit(0 if found.in_order else FAILED)
 
@@ -181,7 +173,7 @@ def inspect(
         print_json({**_inspection_document(found), "caveats": CAVEATS})
     else:
         print_table(COLUMNS, [_copy_row(one) for one in found.copies])
-        print_lines(_inspection_lines(found))
+        print_lines(inspection_lines(found))
     for caveat in CAVEATS:
         say(caveat)
     raise typer.Exit(0 if found.in_order else FAILED)
@@ -223,7 +215,7 @@ def plan(
         return
     nodes = ((one.name, one.folder or "not named", one.action, one.reason) for one in made.nodes)
     print_table(NODES, nodes)
-    print_lines(_plan_lines(made))
+    print_lines(plan_lines(made))
     say(f"Plan {document['digest'][:8]} is in {out}.")
 
 
@@ -269,7 +261,12 @@ def prepare(
         ]
         print_json({"schema": 1, "out": out.absolute(), "digest": frozen.source, "steps": steps})
     else:
-        print_lines(_step_lines(made, frozen.source, out.absolute(), manager))
+        print_lines(first_lines(manager))
+        ordered = machine_steps(made, frozen.source, out.absolute(), manager)
+        for number, step in enumerate(ordered, 1):
+            print_lines(["", *step_lines(step, number, manager)])
+        watching = "After the last step: breakglass quorum watch PLAN --bootstrap-server HOST:PORT"
+        print_lines(["", watching, back_line(frozen.source)])
 
 
 @app.command()
@@ -394,14 +391,9 @@ def _stray_lines(
 
 def _node_row(one: QuorumNode) -> Sequence[object]:
     """A node as a row of `QUORUM`."""
-    end = one.log_end
-    if isinstance(end, Unknown) and isinstance(one.applied, int):
-        shown = f">= {one.applied:,}"
-    else:
-        shown = count(end)
     fetched = one.silent_ms
     return (
-        *(one.name, one.role, count(one.epoch), shown, count(one.lag)),
+        *(one.name, one.role, count(one.epoch), one.log_end_text, count(one.lag)),
         f"{fetched / 1000:,.0f} s" if isinstance(fetched, int) else "?",
         one.address,
         one.trouble or "yes",
@@ -422,167 +414,6 @@ def _copy_row(one: ComparedCopy) -> Sequence[object]:
         time_text(copy.newest_ms),
         one.relation,
     )
-
-
-def _inspection_lines(found: QuorumInspection) -> Iterator[str]:
-    """What was found, in sentences."""
-    best = found.copies[0].copy
-    yield (
-        f"The best copy is {best.path}: epoch {best.end.epoch}, log end {best.end.offset:,}. "
-        "Raft ranks copies by the epoch of the last record, then by the log end."
-    )
-    for one in found.copies[1:]:
-        yield _compared(one)
-    for one in found.copies:
-        for damage in one.copy.damage:
-            yield f"{one.copy.path} is damaged: {damage}."
-    running = [str(one.copy.path) for one in found.copies if one.copy.running]
-    if running:
-        yield f"These logs may have grown since, as their nodes run: {', '.join(running)}."
-    for offset, name in found.unknown[:SHOWN]:
-        yield f"Offset {offset:,} has a {name}, which this release cannot decode."
-    if len(found.unknown) > SHOWN:
-        yield f"and {len(found.unknown) - SHOWN:,} more that this release cannot decode."
-    for lack in found.lacks:
-        yield from _lack(lack)
-    for compared, snapshots in found.surviving:
-        names = ", ".join(one.path.name for one in snapshots)
-        yield (
-            f"{compared.copy.path} has snapshots past what {found.chosen.copy.path} has: {names}. "
-            "Kafka keeps them when it truncates the log, and the node then shows what they have. "
-            "Before you start this node under the other copy, replace its folder as quorum prepare "
-            "prints it."
-        )
-    match found.data:
-        case Unknown(reason):
-            yield f"The data folders were not compared: {reason}"
-        case None:
-            yield "No data folder was named, so nothing is known of strays, ISRs and producer ids."
-        case data:
-            yield from _data(data, str(found.chosen.copy.path))
-
-
-def _compared(one: ComparedCopy) -> str:
-    path, start, end = one.copy.path, one.start, one.end
-    if one.fork is not None:
-        best, own = map(_side, (one.fork.best, one.fork.copy))
-        return (
-            f"{path} forks from the best copy at offset {one.fork.offset:,}: the best copy has "
-            f"{best}, this one {own}."
-            + (" One of the two is damaged: no CRC covers an epoch." * one.fork.same_records)
-        )
-    if not one.proved:
-        return (
-            f"{path} was not compared: its log ends before that of the best copy begins, and no "
-            "snapshot of the best copy names the epoch there."
-        )
-    if one.by_id:
-        return (
-            f"{path} has the epoch of the best copy before offset {one.shared:,}, where it ends; "
-            "no batch is in both, so none was compared."
-        )
-    equal = f"{path} equals the best copy in offset, epoch and CRC of each batch from {start:,} to"
-    if one.shared > end:
-        return f"{equal} {end:,}, and in the epoch before offset {one.shared:,}, where it ends."
-    earlier = " Earlier batches are not in both, and were not compared." if start else ""
-    return f"{equal} {end:,}, where it ends.{earlier}"
-
-
-def _side(batch: Batch | None) -> str:
-    if batch is None:
-        return "no batch there"
-    offsets = f"{batch.offset:,}-{batch.next_offset - 1:,}"
-    return f"offsets {offsets} of epoch {batch.epoch} with CRC {batch.crc:08x}"
-
-
-def _lack(lack: CopyLack) -> Iterator[str]:
-    path = lack.compared.copy.path
-    if isinstance(lack.records, Unknown):
-        yield f"What {path} lacks is not known: {lack.records.reason}."
-        return
-    if lack.records:
-        noun = "record" if lack.records == 1 else "records"
-        yield (
-            f"{path} lacks {lack.records:,} {noun} of the best copy, from offset "
-            f"{lack.compared.shared:,} on. Their changes:"
-        )
-        yield from _changes(lack.changes)
-    if isinstance(lack.own, Unknown) or lack.own:
-        yield f"{path} alone has, from offset {lack.compared.shared:,} on:"
-        yield from _changes(lack.own)
-
-
-def _changes(changes: Sequence[SaidChange] | Unknown) -> Iterator[str]:
-    if isinstance(changes, Unknown):
-        yield f"  not known: {changes.reason}"
-        return
-    kinds: dict[str, list[SaidChange]] = defaultdict(list)
-    for change in changes:
-        kinds[change.kind].append(change)
-    if not kinds:
-        yield "  none that changes the cluster"
-    for kind, those in kinds.items():
-        yield f"  {kind}:"
-        for change in those[:SHOWN]:
-            yield f"    {time_text(change.at_ms)}  {change.what}"
-        if len(those) > SHOWN:
-            yield f"    and {len(those) - SHOWN:,} more (--json has them)"
-
-
-def _data(data: DataFindings, copy: str) -> Iterator[str]:
-    yield f"Replicas in the data folders, compared with {copy}: {data.replicas:,}."
-    if data.strays:
-        yield f"Strays: {len(data.strays):,}. Brokers rename these folders when they start."
-        yield from _first([f"{one.path}: {one.why}" for one in data.strays])
-    if data.old_epochs:
-        yield f"Partitions with later leader epochs than the copy: {len(data.old_epochs):,}."
-        yield from _first(
-            [
-                f"{one.partition}: epoch {one.log} in the log, {one.copy} in the copy"
-                for one in data.old_epochs
-            ]
-        )
-    for proved, title, consequence in (
-        (
-            True,
-            "ISR members of the copy that end before a high watermark that a broker noted",
-            "They had left the ISR, or lost the end of their logs: electing one loses acknowledged "
-            "records.",
-        ),
-        (
-            False,
-            "ISR members of the copy that end before another replica",
-            "Electing one loses the records in between. Whether these were acknowledged is not "
-            "known.",
-        ),
-    ):
-        members_of = [one for one in data.short_members if one.proved is proved]
-        if members_of:
-            yield f"{title}: {len(members_of):,}. {consequence}"
-            yield from _first(
-                [
-                    f"{one.partition}: b{one.broker} ends at {one.end.offset:,} (epoch "
-                    f"{one.end.epoch}), b{one.longest} at {one.longest_end.offset:,} (epoch "
-                    f"{one.longest_end.epoch}); ISR {','.join(map(str, one.isr))}"
-                    for one in members_of
-                ]
-            )
-    if data.reused_producer_ids:
-        yield (
-            f"Producer id {data.largest_producer_id:,} is in {data.producer_id_in}, and the "
-            f"copy gives out ids from {data.next_producer_id or 0:,} on: a new producer would get "
-            "an id that is in the logs, and its records could be dropped as duplicates."
-        )
-    if data.unread:
-        yield f"Files and folders that could not be read: {len(data.unread):,}."
-        yield from _first(data.unread)
-
-
-def _first(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines[:SHOWN]:
-        yield f"  {line}"
-    if len(lines) > SHOWN:
-        yield f"  and {len(lines) - SHOWN:,} more (--json has them)"
 
 
 def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
@@ -661,74 +492,3 @@ def _copy(one: ComparedCopy) -> dict[str, Any]:
             "copy": fork.copy and fork.copy._asdict(),
         },
     }
-
-
-def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
-    """What the plan brings back, what is lost, and what cannot be known."""
-    copy, voter, replaced = plan.copy, plan.request.voter, plan.mending.replaced
-    kind = "dynamic" if plan.dynamic else "static"
-    yield (
-        f"Controller {voter} leads alone ({kind} quorum), from {copy.path}: log end "
-        f"{copy.end.offset:,}, last epoch {copy.end.epoch}, newest record "
-        f"{time_text(copy.newest_ms)}."
-    )
-    yield (
-        f"Appended at epoch {plan.epoch:,}, above every epoch that was read: "
-        f"{'a VotersRecord of this voter, ' if plan.dynamic else ''}"
-        f"next producer id {plan.next_producer_id:,}, new topics {len(plan.mending.topics):,}, "
-        f"partitions {len(plan.mending.partitions):,}."
-    )
-    if isinstance(plan.lost, Unknown):
-        yield f"What the chosen copy lacks is unknown: {plan.lost.reason}."
-    else:
-        yield f"Records of the best copy that the chosen one lacks: {plan.lost:,}."
-    for title, lines in (
-        ("Lost changes", plan.lost_changes),
-        (
-            "Mended by the data folders",
-            [f"{one.partition}: {one.why}" for one in plan.mending.partitions],
-        ),
-        (
-            "Topics of the copy that newer topics with the same name replace",
-            [f"{name}: the copy has id {kafka_id(id_)}" for name, id_ in replaced.items()],
-        ),
-        ("Folders that brokers will rename to -stray", [*map(str, plan.strays)]),
-        ("Copies that are given up, from the offset where they part", plan.forks),
-        ("Logs that brokers truncate to that of the ISR", plan.cuts),
-        (
-            "Logs that are damaged: what follows is given up",
-            [f"{copy}: {damage}" for copy, damage in plan.damaged],
-        ),
-        ("Not named, so it may have more than any folder here", plan.missing),
-        ("Unknown", plan.unknown),
-    ):
-        if lines:
-            yield f"{title}: {len(lines):,}."
-            yield from _first(lines)
-
-
-def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager) -> Iterator[str]:
-    """The commands of each machine, in the order of starts."""
-    yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
-    yield "Stop every node that these steps start, before the first of them:"
-    yield f"    {STOP[manager]}"
-    for number, step in enumerate(machine_steps(plan, digest, out, manager), 1):
-        yield ""
-        yield f"{number}. {step.title}: {step.node.reason}."
-        if step.commands and manager is ServiceManager.POD:
-            yield f"   In a pod that mounts the volume of {step.node.name}, which is stopped:"
-        yield from (f"    {line}" for line in step.commands)
-        if step.settings:
-            unless = ", unless its list has this voter already" if step.node.broker else ""
-            yield f"   In its configuration{unless}:"
-            yield from (f"    {line}" for line in step.settings)
-        if step.start:
-            yield "   Start it, then look:"
-            yield from (f"    {line}" for line in (step.start, *step.check))
-        yield f"   {step.then}"
-    yield ""
-    yield "After the last step: breakglass quorum watch PLAN --bootstrap-server HOST:PORT"
-    yield (
-        "To go back: stop every node, delete __cluster_metadata-0 where it was put, and move back "
-        f"what is in the folders that end in .aside-{digest[:8]}. If brokers ran, plan again then."
-    )

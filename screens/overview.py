@@ -546,6 +546,7 @@ class OverviewScreen(Page):
             tooltip="Refresh less often",
         ),
         Binding("minus", "interval(-1)", "Faster", key_display="-", tooltip="Refresh more often"),
+        Binding("c", "app.show('quorum')", "Controllers", tooltip="Which controllers answer"),
     ]
 
     def __init__(self, context: Context) -> None:

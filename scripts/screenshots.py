@@ -52,6 +52,7 @@ from tests.screens.metastore import canned as services
 from tests.screens.offline import offline_console
 from tests.screens.plan import plan_consoles
 from tests.screens.test_glance_looks import MINUTE, Clock
+from tests.screens.test_quorum import lost_quorum
 from tests.screens.turns import text, until
 from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.timeline import journals
@@ -265,6 +266,13 @@ async def checkpoint_take() -> AsyncIterator[BreakglassApp]:
         yield console
 
 
+@asynccontextmanager
+async def quorum() -> AsyncIterator[BreakglassApp]:
+    """Two of three controllers do not answer."""
+    async with lost_quorum(SIZE) as page:
+        yield page.console
+
+
 def _operator() -> str:
     return "ops@bastion"
 
@@ -287,6 +295,7 @@ SCENES: dict[str, Scene] = {
     "metastore": metastore,
     "checkpoints": checkpoints,
     "checkpoint-take": checkpoint_take,
+    "quorum": quorum,
 }
 """By the name of the file."""
 

@@ -58,7 +58,7 @@ ABOVE = frozenset(
         *("help:HelpScreen", "help:LegendScreen", "journal:LedgerScreen"),
         *("journal:StoryScreen", "offline.partition:ForecastScreen"),
         *("offline.partition:PartitionScreen", "overview:BrokerDetails"),
-        "overview:TroubledScreen",
+        *("overview:TroubledScreen", "quorum:LinesScreen"),
     )
 )
 """The screens that may open above a main screen, as `place_of` names them."""

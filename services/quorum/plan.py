@@ -162,6 +162,16 @@ class QuorumPlan:
         said += [(f"give up {damaged}", why) for damaged, _ in self.damaged]
         return tuple(said)
 
+    @property
+    def loss(self) -> str:
+        """How many records of the best copy are given up, and the first of their changes."""
+        if isinstance(self.lost, Unknown):
+            return f"unknown: {self.lost.reason}"
+        changes = "; ".join(self.lost_changes[:3])
+        more = f" and {len(self.lost_changes) - 3:,} more changes" if self.lost_changes[3:] else ""
+        noun = "record" if self.lost == 1 else "records"
+        return f"{self.lost:,} {noun} of the best copy{f': {changes}' if changes else ''}{more}"
+
     def document(self) -> dict[str, Any]:
         """The plan as JSON has it, with its digest."""
         lost = None if isinstance(self.lost, Unknown) else self.lost

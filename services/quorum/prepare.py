@@ -95,6 +95,7 @@ class PrepareQuorum(Act[QuorumPlan]):
                 ("Copy", f"{plan.copy.path}, log end {plan.copy.end.offset:,}"),
                 ("Voter", f"{plan.request.voter}, at epochs after {plan.epoch:,}"),
                 ("Out", str(out)),
+                ("Loses", plan.loss),
             ),
             (str(_METADATA),),
             plan.unknown,

@@ -46,6 +46,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.quorum.image import Key
 from breakglass.services.recovery.judgement.succession import quorum_lost, without_quorum
 from breakglass.services.snapshot import Broker, Quorum, Voter
+from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
@@ -101,6 +102,13 @@ class QuorumNode:
     def name(self) -> str:
         return f"{'b' if self.broker else 'c'}{'?' if self.id is None else self.id}"
 
+    @property
+    def log_end_text(self) -> str:
+        """By the leader; without one, the least that it can be."""
+        if isinstance(self.log_end, Unknown) and isinstance(self.applied, int):
+            return f">= {self.applied:,}"
+        return count(self.log_end)
+
 
 @dataclass(frozen=True, slots=True)
 class QuorumStatus:
@@ -141,6 +149,12 @@ class QuorumStatus:
     @property
     def in_order(self) -> bool:
         return self.leader is not None and not self.lacking
+
+    def about(self) -> str:
+        """The cluster, the kind of its quorum, and the voters."""
+        kind = "?" if isinstance(self.dynamic, Unknown) else "dynamic" if self.dynamic else "static"
+        voters = ", ".join(map(str, self.voters)) or "unknown"
+        return f"Cluster {self.cluster_id or '?'}, {kind} quorum, voters: {voters}."
 
     def advice(self) -> Iterator[str]:
         """What to do first, then what not to do, in sentences."""
@@ -218,16 +232,17 @@ def look_at_quorum(
     controllers: Sequence[Endpoint],
     reach: Callable[[Endpoint], Sender],
     seconds: float = patience.BRIEF,
+    before: Mapping[Endpoint, int | None] = MappingProxyType({}),
 ) -> QuorumStatus:
     """Ask the brokers of *client*, and every controller that is given or known, by *reach*.
 
-    Each node has some *seconds* to answer.
+    Each node has some *seconds* to answer. *before* has the controllers of an earlier look.
 
     Raises:
         Unreachable: no broker answers, and no controller was given.
         WrongCluster: the brokers are of another cluster than this session has read.
     """
-    ids: dict[Endpoint, int | None] = dict.fromkeys(controllers)
+    ids: dict[Endpoint, int | None] = {**dict.fromkeys(controllers), **before}
     members: Members | Unknown = SILENT_QUORUM
     cluster_id, settings = "", ""
     brokers: tuple[_HeardBroker, ...] = ()
@@ -244,7 +259,7 @@ def look_at_quorum(
             best = ANY_BROKER if asked_by is None else asked_by
             members = quorum_members(client.sender, deadline, best)
         except Unreachable as error:
-            if not controllers:
+            if not ids:
                 raise
             members = Unknown(f"the brokers do not answer ({error.reason})")
     heard: dict[Endpoint, _HeardController] = {}

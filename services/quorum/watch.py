@@ -34,6 +34,8 @@ class ReturnProgress:
     awaited: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     """Brokers whose log directories are not on this machine: no stray was looked for there."""
+    confirmed: tuple[str, ...] = ()
+    """What is as the plan has it, in the order of the steps."""
 
 
 def look_at_return(
@@ -85,7 +87,7 @@ def judge_return(
     plan: Mapping[str, Any], seen: ClusterSnapshot, ends: Ends, strays: Collection[str]
 ) -> ReturnProgress:
     """The progress, by what brokers say and which *strays* are on disk."""
-    wrong, awaited = list(_strays(plan, strays)), []
+    wrong, awaited, confirmed = list(_strays(plan, strays)), [], []
     voter, quorum = plan["request"]["voter"]["node"], seen.quorum
     if isinstance(quorum, Unknown) or quorum.leader is None:
         awaited.append("The controllers have no leader.")
@@ -94,27 +96,37 @@ def judge_return(
             f"Controller {quorum.leader} leads at epoch {quorum.leader_epoch:,}, not controller "
             f"{voter} above epoch {plan['epoch']:,}: stop it, and stop every broker."
         )
+    else:
+        confirmed.append(f"Controller {quorum.leader} leads at epoch {quorum.leader_epoch:,}.")
     live = set(seen.live)
     absent = [one["name"] for one in plan["nodes"] if one["broker"] and one["node"] not in live]
     if absent:
         awaited.append(f"Brokers that are fenced or not registered: {', '.join(absent)}.")
+    present = [one["name"] for one in plan["nodes"] if one["broker"] and one["node"] in live]
+    if present:
+        confirmed.append(f"Brokers that are registered and not fenced: {', '.join(present)}.")
     offline = sum(one.leader is None for one in seen.partitions)
     out = sum(set(one.isr) != set(one.assignment) for one in seen.partitions)
     if offline or out:
         awaited.append(f"Partitions without a leader: {offline:,}; with replicas to sync: {out:,}.")
+    confirmed.append(f"Partitions with every replica in the ISR: {len(seen.partitions) - out:,}.")
     ids = {str(one.partition): kafka_id(one.topic_id) for one in seen.partitions}
     shown = {name for name, one in plan["ends"].items() if ids.get(name) == one["topic_id"]}
     hidden = plan["ends"].keys() - shown
     if hidden:
         awaited.append(f"Partitions that brokers do not show: {len(hidden):,} ({min(hidden)}).")
+    whole = 0
     for partition, end in ends.items():
         before = plan["ends"][str(partition)]["end"] if str(partition) in shown else 0
+        whole += isinstance(end, int) and end >= before and str(partition) in shown
         if isinstance(end, int) and end < before:
             wrong.append(
                 f"{partition} has the records of its longest log on disk up to {end:,} only, and "
                 f"that log ended at {before:,}: stop every broker before the others cut their logs."
             )
-    return ReturnProgress(tuple(wrong), tuple(awaited))
+    total = len(plan["ends"])
+    confirmed.append(f"Logs with the records of their longest log on disk: {whole:,} of {total:,}.")
+    return ReturnProgress(tuple(wrong), tuple(awaited), confirmed=tuple(confirmed))
 
 
 def _strays(plan: Mapping[str, Any], strays: Collection[str]) -> Iterator[str]:

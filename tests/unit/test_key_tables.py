@@ -28,6 +28,7 @@ PAGES: dict[str, str | None] = {
     "breakglass.screens.backups": None,
     "breakglass.screens.metastore": None,
     "breakglass.screens.checkpoints": None,
+    "breakglass.screens.quorum": None,
     "breakglass.screens.browse": None,
     "breakglass.screens.widgets.consent": "console.md#elect",
     "breakglass.screens.widgets.dialog": None,

@@ -19,8 +19,8 @@ from breakglass.services.lab.scenarios.quorum import BEST, LATE, LOST
 from breakglass.services.lab.scenarios.scenario import perform
 from tests.kit.program import breakglass
 from tests.lab.backup.producing import committed_messages
-from tests.lab.quorum.lagging import addresses, copy_of, dump, kill_everything, produce
-from tests.lab.quorum.test_return import Lagged, Lost, follow, planned, prepared
+from tests.lab.quorum.lagging import Lagged, addresses, copy_of, dump, kill_everything, produce
+from tests.lab.quorum.test_return import Lost, follow, planned, prepared
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.xdist_group("quorum-scenarios")]
 

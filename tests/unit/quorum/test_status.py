@@ -40,6 +40,7 @@ from tests.kit.waiting import DEADLINE_SECONDS
 NOT_READ = Unknown("not read")
 THREE = (101, 102, 103)
 CLUSTER = "cluster-of-controllers"
+NONE: dict[Endpoint, int | None] = {}
 
 
 def status(
@@ -156,10 +157,13 @@ class Controllers:
         )
         return FetchResponse(responses=[topic_class(partitions=[partition])])
 
-    def look(self, client: ReadClient | None, *named: int) -> QuorumStatus:
+    def look(
+        self, client: ReadClient | None, *named: int, before: dict[Endpoint, int | None] = NONE
+    ) -> QuorumStatus:
         addresses = [self.nodes[one].endpoint for one in named]
         access = ReadAccess(ConnectionSettings((Endpoint("none", 1),)))
-        return look_at_quorum(client, addresses, access.sender_at, DEADLINE_SECONDS)
+        reach = access.sender_at
+        return look_at_quorum(client, addresses, reach, DEADLINE_SECONDS, before=before)
 
 
 @pytest.fixture
@@ -246,3 +250,17 @@ def test_q18_nodes_are_asked_where_the_copy_says_that_they_listen(
         ("c102", False),
         ("b1", True),
     ]
+
+
+def test_q17_controllers_of_an_earlier_look_are_known_though_no_node_answers(
+    controllers: Controllers,
+) -> None:
+    before: dict[Endpoint, int | None] = {
+        node.endpoint: one for one, node in controllers.nodes.items()
+    }
+    with FakeCluster(1) as cluster, closing(cluster.client()) as client:
+        cluster.brokers[1].stop()
+        for node in controllers.nodes.values():
+            node.stop()
+        found = controllers.look(client, before=before)
+    assert (found.voters, found.lacking, len(found.missing)) == (THREE, 2, 3)
