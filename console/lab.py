@@ -6,6 +6,7 @@ import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ import typer
 
 from breakglass.console import completion
 from breakglass.console.cli import new_app
-from breakglass.console.options import KAFKA, AsJson
+from breakglass.console.options import KAFKA, AsJson, with_groups
 from breakglass.console.output import columns, print_json, print_table, say
 from breakglass.services.errors import Unreachable, UsageError
 
@@ -56,18 +57,30 @@ Nodes = Annotated[
 ]
 
 
-@app.command()
-def up(
-    state: State = None,
-    brokers: Annotated[int, typer.Option("--brokers", min=1, help="Number of brokers.")] = 3,
+@dataclass(frozen=True)
+class LabSize:
+    """The nodes of a new lab."""
+
+    brokers: Annotated[int, typer.Option("--brokers", min=1, help="Number of brokers.")] = 3
     controllers: Annotated[
         int, typer.Option("--controllers", min=1, help="Number of controllers.")
-    ] = 1,
-    kafka_version: LabVersion = KAFKA,
+    ] = 1
+    kafka_version: LabVersion = KAFKA
     log_dirs: Annotated[
         int, typer.Option("--log-dirs", min=1, help="Log directories of each broker.")
-    ] = 1,
-    dynamic: Dynamic = False,
+    ] = 1
+    dynamic: Dynamic = False
+
+    def __str__(self) -> str:
+        brokers = f"{self.brokers} broker{'s'[: self.brokers - 1]}"
+        return f"{brokers} and {self.controllers} controller{'s'[: self.controllers - 1]}"
+
+
+@app.command()
+@with_groups
+def up(
+    size: LabSize,
+    state: State = None,
     config: Configs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,19 +92,12 @@ def up(
     from breakglass.services.lab.cluster import Cluster
 
     folder = state or default_state()
-    nodes = (
-        f"{brokers} broker{'s'[: brokers - 1]} and {controllers} controller{'s'[: controllers - 1]}"
-    )
-    say(f"Starting {nodes} of Kafka {kafka_version}.")
+    say(f"Starting {size} of Kafka {size.kafka_version}.")
     with _termination_as_interrupt():
         cluster = Cluster.up(
             folder,
-            brokers=brokers,
-            controllers=controllers,
-            kafka_version=kafka_version,
-            log_dirs=log_dirs,
             overrides=_settings(config or []),
-            dynamic=dynamic,
+            **{one.name: getattr(size, one.name) for one in fields(size)},
         )
     say(f"The lab is up in {folder}; end it with `{_end_of(state)}`.")
     if as_json:
