@@ -38,7 +38,12 @@ from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.connection.endpoint import parse_endpoints
 from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.patience import REQUEST
-from breakglass.services.quorum.machine_steps import STOP, ServiceManager, machine_steps
+from breakglass.services.quorum.machine_steps import (
+    STOP,
+    ServiceManager,
+    machine_steps,
+    rebuild_indexes,
+)
 from breakglass.services.words.figures import count
 from breakglass.services.words.moments import time_text
 
@@ -71,7 +76,11 @@ COLUMNS = columns(
 )
 QUORUM = columns("Node", "Role", ">Epoch", ">Log end", ">Lag", ">Fetched", "Address", "Answers")
 EVERY_SECONDS = 1.0
-BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log ends."
+UNCLOSED = (
+    "Logs with an index that ends in zeros. Retention deletes their records unless this file is "
+    "removed before the broker starts"
+)
+BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log starts and ends."
 NOT_LOOKED = (
     "No -stray folder was looked for on {}, whose log directories are not on this machine. Look "
     "there: find LOG_DIR -maxdepth 1 -name '*-stray'"
@@ -172,18 +181,24 @@ def inspect(
     would be lost.
     """
     from breakglass.services.quorum.inspection import inspect_copies
+    from breakglass.services.quorum.strays import counted, evidence_in, stray_words
 
     with StopSignal() as stop:
         stop.armed()
         found = inspect_copies(sources, copy, stop.go_on)
+        renamed = evidence_in(found)
+    in_order = found.in_order and not renamed
     if as_json:
-        print_json({**_inspection_document(found), "caveats": CAVEATS})
+        more = {"in_order": in_order, "stray_records": counted(renamed), "caveats": CAVEATS}
+        print_json({**_inspection_document(found), **more})
     else:
         print_table(COLUMNS, [_copy_row(one) for one in found.copies])
         print_lines(_inspection_lines(found))
+        if renamed:
+            print_lines([f"{stray_words(renamed)}. Run breakglass quorum strays first."])
     for caveat in CAVEATS:
         say(caveat)
-    raise typer.Exit(0 if found.in_order else FAILED)
+    raise typer.Exit(0 if in_order else FAILED)
 
 
 @app.command()
@@ -201,6 +216,11 @@ def plan(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="PLAN", help=NEW)],
     copy: ChosenCopy = None,
+    give_up_strays: Annotated[
+        bool,
+        typer.Option("--give-up-strays", help="Give up the records in -stray folders."),
+    ] = False,
+    *,
     as_json: AsJson = False,
 ) -> None:
     """Decide how the cluster comes back from one copy of the metadata, under one new voter.
@@ -214,7 +234,8 @@ def plan(
 
     with StopSignal() as stop:
         stop.armed()
-        made = make_plan(sources, voter, copy, stop.go_on, _asking(connection))
+        ask = _asking(connection)
+        made = make_plan(sources, voter, copy, stop.go_on, ask, without_strays=give_up_strays)
     document = made.document()
     write_plan(out, json_text(document, 1))
     if as_json:
@@ -281,9 +302,9 @@ def watch(
 ) -> None:
     """Watch a cluster come back as planned, until it is back or a step fails.
 
-    Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs and the
-    log ends, and at new -stray folders in the plan's log directories on this machine. Ends with 0
-    if nothing is awaited, and with 1 if a step fails or --within has passed.
+    Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs, log
+    starts and ends, and at new -stray folders in the plan's log directories on this machine. Ends
+    with 0 if nothing is awaited, and with 1 if a step fails or --within has passed.
     """
     from breakglass.services.quorum.plan import read_request
     from breakglass.services.quorum.watch import ReturnProgress, look_at_return
@@ -372,9 +393,13 @@ def _stray_lines(
     )
     for broker in sorted({one.owner for one in back}):
         yield f"On {broker}, while it is stopped:"
-        for one in back:
-            if one.owner == broker:
-                yield f"    mv {shlex.quote(str(one.path))} {shlex.quote(str(one.target))}"
+        own = [one for one in back if one.owner == broker]
+        # After a clean stop, too: the broker does not close the indexes of strays.
+        for folder in sorted({one.path.parent for one in own}):
+            yield f"    {rebuild_indexes(folder)}"
+        for one in own:
+            path, target = shlex.quote(str(one.path)), shlex.quote(str(one.target))
+            yield f"    test ! -e {target} && mv {path} {target}"
     if back:
         yield (
             "Before the brokers start, name these folders to breakglass quorum inspect: it "
@@ -395,7 +420,7 @@ def _node_row(one: QuorumNode) -> Sequence[object]:
         *(one.name, one.role, count(one.epoch), shown, count(one.lag)),
         f"{fetched / 1000:,.0f} s" if isinstance(fetched, int) else "?",
         one.address,
-        one.trouble or "yes",
+        one.trouble or ("runs, waits for a majority" if one.waits else "yes"),
     )
 
 
@@ -422,6 +447,8 @@ def _inspection_lines(found: QuorumInspection) -> Iterator[str]:
         f"The best copy is {best.path}: epoch {best.end.epoch}, log end {best.end.offset:,}. "
         "Raft ranks copies by the epoch of the last record, then by the log end."
     )
+    if found.formatted:
+        yield found.formatted
     for one in found.copies[1:]:
         yield _compared(one)
     for one in found.copies:
@@ -564,6 +591,11 @@ def _data(data: DataFindings, copy: str) -> Iterator[str]:
             f"copy gives out ids from {data.next_producer_id or 0:,} on: a new producer would get "
             "an id that is in the logs, and its records could be dropped as duplicates."
         )
+    if data.unclosed:
+        yield f"{UNCLOSED}: {len(data.unclosed):,}."
+        yield from _first([*map(str, data.unclosed)])
+        for folder in sorted({one.parent for one in data.unclosed}):
+            yield f"    {rebuild_indexes(folder)}"
     if data.unread:
         yield f"Files and folders that could not be read: {len(data.unread):,}."
         yield from _first(data.unread)
@@ -580,8 +612,8 @@ def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
     """What was found, as a document."""
     return {
         "schema": 1,
-        "in_order": found.in_order,
         "best": found.copies[0].copy.path,
+        **members(found, "formatted topic_ids"),
         "chosen": found.chosen.copy.path,
         "copies": [_copy(one) for one in found.copies],
         "undecoded": [{"offset": offset, "record": name} for offset, name in found.unknown],
@@ -601,7 +633,7 @@ def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
         if found.data is None or isinstance(found.data, Unknown)
         else {
             **members(found.data, "replicas next_producer_id largest_producer_id"),
-            **members(found.data, "producer_id_in reused_producer_ids unread"),
+            **members(found.data, "producer_id_in reused_producer_ids unread unclosed"),
             "strays": [
                 {**of_partition(one.partition), **members(one, "broker path why")}
                 for one in found.data.strays
@@ -681,6 +713,15 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
         (
             "Logs that are damaged: what follows is given up",
             [f"{copy}: {damage}" for copy, damage in plan.damaged],
+        ),
+        (
+            f"{UNCLOSED}; the steps have the command",
+            [*map(str, plan.unclosed)],
+        ),
+        (
+            "Something listens at these addresses, or connecting timed out: make sure that the "
+            "nodes are off",
+            plan.listening,
         ),
         ("Not named, so it may have more than any folder here", plan.missing),
         ("Unknown", plan.unknown),

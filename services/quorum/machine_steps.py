@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 from uuid import UUID, uuid5
 
 from breakglass.services.model import kafka_id
-from breakglass.services.recovery.rescue.broker_folder import METADATA_LOG
+from breakglass.services.recovery.rescue.broker_folder import CLEAN_SHUTDOWN, METADATA_LOG
 
 if TYPE_CHECKING:
     from breakglass.services.quorum.plan import QuorumPlan
@@ -116,7 +116,9 @@ def machine_steps(
                 then += "If it has another, stop it, change the line, and start it."
                 yield MachineStep(node, f"Leave {node.name} running", then=then)
             case NodeAction.DO_NOT_START:
-                then = "Keep its disk. It joins when the quorum grows."
+                then = (
+                    "Make sure that it is off, and keep its disk. It joins when the quorum grows."
+                )
                 yield MachineStep(node, f"Do not start {node.name}", then=then)
             case _:
                 assert_never(node.action)
@@ -178,6 +180,8 @@ def _broker(
             f'chown -R "$(stat -c %u:%g {owner})" {own}',
         )
     folders = node.data or ((node.folder.parent,) if node.folder else ())
+    unclosed = {one.parent for one in plan.unclosed} & {*folders}
+    commands += tuple(rebuild_indexes(one) for one in sorted(unclosed))
     named = " ".join(shlex.quote(str(one)) for one in folders) or "EACH_OF_ITS_LOG_DIRS"
     left = sorted(one.path.name for one in plan.strays if one.path.parent in folders)
     then = "this prints no folder that was not there before"
@@ -199,6 +203,12 @@ def _broker(
         (f"find {named} -maxdepth 1 -name '*-stray'",),
         f"Go on when the broker has started and {then}.",
     )
+
+
+def rebuild_indexes(log_dir: Path) -> str:
+    """The command after which the broker of *log_dir* makes the indexes of its logs anew."""
+    path = shlex.quote(str(log_dir / CLEAN_SHUTDOWN))
+    return f"rm -f {path}    # or retention deletes logs whose indexes were not closed"
 
 
 def meta_lines(cluster_id: str, node: int, directory_id: UUID) -> tuple[str, ...]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.cluster.settings import TopicValues, read_topic_values
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
+    EARLIEST,
     EpochAnswer,
     read_epoch_ends,
     read_leader_ends,
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.kafka.wire.deadline import Deadline
 
+BYTES = "retention.bytes"
 Ends = Mapping[TopicPartition, int | Unknown]
 
 
@@ -74,17 +79,33 @@ def look_at_return(
                 end = ends.get(partition)
                 if isinstance(answer, EpochAnswer) and answer.epoch_end and isinstance(end, int):
                     ends[partition] = min(end, answer.epoch_end.end)
+        starts = read_leader_ends(client.sender, named, deadline, timestamp=EARLIEST)
+        topics = {one.topic for one, start in starts.items() if _gone(plan, one, start)}
+        settings = read_topic_values(client.sender, sorted(topics), deadline) if topics else {}
     except Unreachable:
         silent = ("The brokers do not answer.",)
         return ReturnProgress(tuple(_strays(plan, strays)), silent, tuple(unseen))
     require_same_cluster(plan["cluster_id"], seen.cluster_id)
-    return replace(judge_return(plan, seen, ends, strays), unseen=tuple(unseen))
+    kept = {
+        topic: values.valid for topic, values in settings.items() if isinstance(values, TopicValues)
+    }
+    found = judge_return(plan, seen, ends, strays, starts, kept, now_ms())
+    return replace(found, unseen=tuple(unseen))
 
 
 def judge_return(
-    plan: Mapping[str, Any], seen: ClusterSnapshot, ends: Ends, strays: Collection[str]
+    plan: Mapping[str, Any],
+    seen: ClusterSnapshot,
+    ends: Ends,
+    strays: Collection[str],
+    starts: Ends = MappingProxyType({}),
+    settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    at_ms: int = 0,
 ) -> ReturnProgress:
-    """The progress, by what brokers say and which *strays* are on disk."""
+    """The progress at *at_ms*, by what brokers say and which *strays* are on disk.
+
+    *settings* has those of each topic with a log that begins later than on disk.
+    """
     wrong, awaited = list(_strays(plan, strays)), []
     voter, quorum = plan["request"]["voter"]["node"], seen.quorum
     if isinstance(quorum, Unknown) or quorum.leader is None:
@@ -114,7 +135,37 @@ def judge_return(
                 f"{partition} has the records of its longest log on disk up to {end:,} only, and "
                 f"that log ended at {before:,}: stop every broker before the others cut their logs."
             )
+    for partition, start in starts.items():
+        gone = _gone(plan, partition, start) if str(partition) in shown else 0
+        before = plan["ends"][str(partition)]
+        if gone and not _expired(before, start, settings.get(partition.topic, {}), at_ms):
+            wrong.append(
+                f"{partition} began at {before['start']:,} on disk and begins at {start:,} now: "
+                f"{gone:,} records are gone, and retention does not explain it. Unless a client "
+                "deleted them, stop every broker before others lose theirs."
+            )
     return ReturnProgress(tuple(wrong), tuple(awaited))
+
+
+def _gone(plan: Mapping[str, Any], partition: TopicPartition, start: int | Unknown) -> int:
+    """How many offsets of the log on disk lie before *start*."""
+    before = plan["ends"][str(partition)]
+    if isinstance(start, Unknown) or "start" not in before:
+        return 0
+    return int(max(0, min(start, before["end"]) - before["start"]))
+
+
+def _expired(
+    before: Mapping[str, Any], start: int | Unknown, settings: Mapping[str, str], at_ms: int
+) -> bool:
+    """Whether retention may have deleted the records before *start*."""
+    some = isinstance(start, int) and start < before["end"]
+    if "delete" not in settings.get("cleanup.policy", "delete"):
+        return False
+    kept_ms, kept_bytes = (int(settings.get(name, -1)) for name in ("retention.ms", BYTES))
+    # The last record is deleted by its age only.
+    aged = kept_ms >= 0 and (some or before["newest_ms"] + kept_ms < at_ms)
+    return aged or (some and (kept_bytes >= 0 or not settings))
 
 
 def _strays(plan: Mapping[str, Any], strays: Collection[str]) -> Iterator[str]:

@@ -117,6 +117,23 @@ def test_q04_each_reason_to_become_a_stray_is_named(disks: Disks) -> None:
     assert not found.in_order
 
 
+def test_q21_an_index_that_was_not_closed_is_named_if_its_broker_stopped_cleanly(
+    disks: Disks,
+) -> None:
+    """A trimmed index is not named, nor a segment without a batch, nor a log that is recovered."""
+    trimmed, zeros = struct.pack(">qi", T0, 4), bytes(120)
+    named = disks.replica(1, 0, 5)
+    for number, records, content in ((1, 5, trimmed), (2, 0, zeros), (3, 5, b"")):
+        folder = disks.replica(1, number, records)
+        (folder / f"{0:020}.timeindex").write_bytes(content)
+    (named / f"{0:020}.timeindex").write_bytes(trimmed + zeros)
+    states = [state(1)] * 4
+    assert disks.against(*states).in_order
+    (disks.root / "1" / ".kafka_cleanshutdown").touch()
+    found = disks.against(*states)
+    assert (found.unclosed, found.in_order) == ((named,), False)
+
+
 def test_q05_a_member_below_a_high_watermark_had_left_the_isr(disks: Disks) -> None:
     disks.replica(1, 0, 5, committed=5)
     disks.replica(2, 0, 8, committed=7)

@@ -68,6 +68,27 @@ def test_q16_a_log_that_ends_before_its_longest_copy_on_disk_is_wrong() -> None:
     assert judged(BACK, Unknown("no answer")).wrong == ()
 
 
+def test_q21_a_log_that_begins_later_than_retention_explains_is_wrong() -> None:
+    """The newest record on disk is an hour old."""
+    now, hour = 1_700_000_000_000, 3_600_000
+    ends = {"orders-0": {**PLAN["ends"]["orders-0"], "start": 7, "newest_ms": now - hour}}
+
+    def wrong(start: int, **settings: object) -> tuple[str, ...]:
+        valid = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        kept = {"orders": valid} if settings else {}
+        plan = {**PLAN, "ends": ends}
+        return judge_return(plan, BACK, {}, (), {PARTITION: start}, kept, now).wrong
+
+    assert wrong(7) == wrong(7, retention_ms=-1) == ()
+    for settings in ({}, {"retention_ms": 2 * hour}, {"retention_ms": -1, "retention_bytes": 9}):
+        (said,) = wrong(67, **settings)
+        assert "60 records are gone" in said
+    assert wrong(67, retention_ms=hour // 2) == wrong(20, retention_ms=2 * hour) == ()
+    assert wrong(20) == wrong(20, retention_ms=-1, retention_bytes=9) == ()
+    assert len(wrong(20, retention_ms=-1, retention_bytes=-1)) == 1
+    assert len(wrong(20, retention_ms=hour, cleanup_policy="compact")) == 1
+
+
 def test_q16_the_log_of_another_topic_of_the_name_is_not_compared() -> None:
     other = replace(BACK, partitions=(replace(STATE, topic_id=LEDGER),))
     found = judged(other, 5)
