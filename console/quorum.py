@@ -77,13 +77,13 @@ COLUMNS = columns(
 QUORUM = columns("Node", "Role", ">Epoch", ">Log end", ">Lag", ">Fetched", "Address", "Answers")
 EVERY_SECONDS = 1.0
 UNCLOSED = (
-    "Logs with an index that ends in zeros. Retention deletes their records unless this file is "
-    "removed before the broker starts"
+    "Logs with an index that ends in zeros: retention deletes their records, unless you remove "
+    ".kafka_cleanshutdown before the broker starts"
 )
 BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log starts and ends."
 NOT_LOOKED = (
-    "No -stray folder was looked for on {}, whose log directories are not on this machine. Look "
-    "there: find LOG_DIR -maxdepth 1 -name '*-stray'"
+    "No -stray folder was looked for on {}, whose log directories are not on this machine, so this "
+    "ends with 1. Look there: find LOG_DIR -maxdepth 1 -name '*-stray'"
 )
 STRAYS = columns("Broker", "Topic-partition", ">Start", ">End", "Newest record", "Fate", "Folder")
 NODES = columns("Node", "Metadata folder", "Action", "Reason")
@@ -303,8 +303,9 @@ def watch(
     """Watch a cluster come back as planned, until it is back or a step fails.
 
     Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs, log
-    starts and ends, and at new -stray folders in the plan's log directories on this machine. Ends
-    with 0 if nothing is awaited, and with 1 if a step fails or --within has passed.
+    starts and ends, and at new -stray folders in the brokers' log directories on this machine. Ends
+    with 0 if nothing is awaited, and with 1 if a step fails, --within has passed, or a broker has
+    its log directories on another machine.
     """
     from breakglass.services.quorum.plan import read_request
     from breakglass.services.quorum.watch import ReturnProgress, look_at_return
@@ -323,7 +324,7 @@ def watch(
             if progress.wrong or not progress.awaited or stop.requested:
                 break
             time.sleep(EVERY_SECONDS)
-    back = not progress.wrong and not progress.awaited
+    back = not (progress.wrong or progress.awaited or progress.unseen)
     if as_json:
         print_json({"schema": 1, "back": back, **members(progress, "wrong awaited unseen")})
     else:
@@ -734,6 +735,7 @@ def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
 def _step_lines(plan: QuorumPlan, digest: str, out: Path, manager: ServiceManager) -> Iterator[str]:
     """The commands of each machine, in the order of starts."""
     yield "Stop what formats or restarts nodes by itself: operators, --ignore-formatted."
+    yield "Paths are as they were named. If one is a copy, write the node's own in its place."
     yield "Stop every node that these steps start, before the first of them:"
     yield f"    {STOP[manager]}"
     for number, step in enumerate(machine_steps(plan, digest, out, manager), 1):

@@ -491,10 +491,11 @@ def _rival(one: FoundReplica, current: UUID, newest: Mapping[UUID, int]) -> str:
     """Why a folder is left for another topic of its name, and what is known of both."""
     mine, its = newest[one.topic_id], newest.get(current, -1)
     own, other = (time_text(at_ms) if at_ms >= 0 else "unknown" for at_ms in (mine, its))
-    age = "newer" if mine > its else "older" if mine < its else "as new"
+    age = "newer than it" if mine > its else "older than it" if mine < its else "as new as it"
+    looks = f"looks {age}" if min(mine, its) >= 0 else "is of unknown age against it"
     return (
         f"another topic of this name, with id {kafka_id(current)}, is kept; this one, with id "
-        f"{kafka_id(one.topic_id)}, ends at {one.end.offset:,} and looks {age}: its newest record "
+        f"{kafka_id(one.topic_id)}, ends at {one.end.offset:,} and {looks}: its newest record "
         f"is of {own}, that of the kept one of {other}"
     )
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 from uuid import UUID, uuid5
 
 from breakglass.services.model import kafka_id
-from breakglass.services.recovery.rescue.broker_folder import CLEAN_SHUTDOWN, METADATA_LOG
+from breakglass.services.recovery.rescue.broker_folder import CLEAN_SHUTDOWN, LOCK, METADATA_LOG
 
 if TYPE_CHECKING:
     from breakglass.services.quorum.plan import QuorumPlan
 
+EACH = "EACH_OF_ITS_LOG_DIRS"
 SHOWN = 10
 """Folders that a sentence names."""
 METADATA_FOLDER = f"{METADATA_LOG}-0"
@@ -181,8 +182,10 @@ def _broker(
         )
     folders = node.data or ((node.folder.parent,) if node.folder else ())
     unclosed = {one.parent for one in plan.unclosed} & {*folders}
+    places = dict.fromkeys(one if _in_use(one) else Path(EACH) for one in folders) or {Path(EACH)}
+    unclosed = {one if _in_use(one) else Path(EACH) for one in unclosed}
     commands += tuple(rebuild_indexes(one) for one in sorted(unclosed))
-    named = " ".join(shlex.quote(str(one)) for one in folders) or "EACH_OF_ITS_LOG_DIRS"
+    named = " ".join(shlex.quote(str(one)) for one in places)
     left = sorted(one.path.name for one in plan.strays if one.path.parent in folders)
     then = "this prints no folder that was not there before"
     if left:
@@ -217,9 +220,18 @@ def meta_lines(cluster_id: str, node: int, directory_id: UUID) -> tuple[str, ...
     return ("version=1", *ids, f"directory.id={kafka_id(directory_id)}")
 
 
+def _in_use(folder: Path) -> bool:
+    """Whether a node made its lock in *folder*, as in each directory that it uses.
+
+    A copy of the metadata folder and of meta.properties has none.
+    """
+    return (folder / LOCK).exists()
+
+
 def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:
     folder = node.folder.parent if node.folder else None
-    named = shlex.quote(str(folder)) if folder else f"/METADATA_LOG_DIR_OF_{node.name.upper()}"
+    known = folder is not None and _in_use(folder)
+    named = shlex.quote(str(folder)) if known else f"/METADATA_LOG_DIR_OF_{node.name.upper()}"
     return (
         f"METADATA_DIR={named}    # its metadata.log.dir, or else the first of its log.dirs",
         f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # next to it; keep it',

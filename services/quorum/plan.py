@@ -572,10 +572,19 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
             # Running brokers go on appending records; nothing is decided by their ends.
             ends = None if replica.broker in running else [*replica.end, replica.epoch]
             unclosed = replica.path in found.data.unclosed
-            row = [str(replica.partition), kafka_id(replica.topic_id), ends, unclosed]
+            named = (str(replica.partition), kafka_id(replica.topic_id))
+            row: list[Any] = [*named, ends, unclosed]
+            if ends is not None:
+                row += [_written_ns(replica.path)]
             rows.setdefault(str(replica.path.parent), []).append(row)
         for path, listed in sorted(rows.items()):
             yield {"path": path, "replicas": len(listed), "ends": digest_of(sorted(listed))}
+
+
+def _written_ns(folder: Path) -> int:
+    """When a segment in *folder* was written last: its content may change, and not its end."""
+    with storage_errors(str(folder)):
+        return max((one.stat().st_mtime_ns for one in folder.glob("*.log")), default=0)
 
 
 def _furthest(

@@ -234,5 +234,8 @@ def _fate(
         brokers = ",".join(map(str, assigned.replicas))
         return StrayFate.ASSIGNED_ELSEWHERE, f"the copy assigns the partition to {brokers}"
     if path.with_name(str(partition)).exists():
-        return StrayFate.PLACE_TAKEN, "the broker has made another folder of this partition"
+        return StrayFate.PLACE_TAKEN, (
+            "the broker has made another folder of this partition: if you want the stray, move "
+            "that folder out of the log directory, and run this again"
+        )
     return StrayFate.RETURNS, "the copy has its topic id and assigns it to this broker"

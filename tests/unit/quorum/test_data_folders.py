@@ -344,6 +344,14 @@ def test_q11_a_topic_that_was_deleted_and_made_again_after_the_copy_is_the_newer
         assert set(kept.left) == {one.path for one in some if one.topic_id == LEDGER}
 
 
+def test_q11_without_a_time_no_topic_looks_older() -> None:
+    old, made = on(2, 200)._replace(newest_ms=90), on(1, 60, topic=("orders", LEDGER))
+    values: dict[Key, object] = {("topic", ORDERS): "orders", ("partition", ORDERS, 0): known(1, 2)}
+    (why,) = mend(values, [old, made], (), {}).left.values()
+    assert "unknown age" in why
+    assert "older" not in why
+
+
 def test_q11_of_two_topics_of_a_name_that_the_copy_does_not_know_the_newer_one_is_made() -> None:
     ids = [UUID(int=1), UUID(int=2)]
     for older, newer in (ids, ids[::-1]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -640,6 +641,38 @@ def test_q14_a_folder_that_changed_since_the_plan_is_named(folders: Folders) -> 
     ended = folders.prepare("--write")
     assert (ended.code, str(replica.parent) in ended.err) == (3, True)
     assert not (folders.root / "out").exists()
+
+
+def test_q14_a_log_that_changed_inside_is_named(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    segment = folders.disks.replica(1, 0, 5) / f"{0:020}.log"
+    folders.planned()
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    ended = folders.prepare("--write")
+    assert (ended.code, str(segment.parent.parent) in ended.err) == (3, True)
+
+
+def test_q15_the_steps_do_not_act_on_a_copy(folders: Folders) -> None:
+    """A node has a lock in each directory that it uses, and a copy has none."""
+    log = whole_log()
+    copy = folders.save(1, log)
+    log.add(noop())
+    folders.save(101, log)
+    data = folders.disks.replica(1, 0, 5).parent
+    for used in (False, True):
+        if used:
+            for one in (copy, data):
+                (one / ".lock").touch()
+        folders.planned()
+        steps = folders.prepare("--write", "--json").document["steps"]
+        (step,) = [one for one in steps if one["title"] == "Start b1"]
+        said = "\n".join([*step["commands"], *step["check"]])
+        assert [str(one) in said for one in (copy, data)] == [used, used]
+        assert ("EACH_OF_ITS_LOG_DIRS" in said) != used
+        (folders.root / "plan").unlink()
+        shutil.rmtree(folders.root / "out")
 
 
 def test_q14_a_plan_that_was_edited_is_refused(folders: Folders) -> None:

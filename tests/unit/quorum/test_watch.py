@@ -8,7 +8,12 @@ from typing import Any
 
 from breakglass.services.errors import Unreachable
 from breakglass.services.model import PartitionState, TopicPartition, Unknown, kafka_id
-from breakglass.services.quorum.watch import ReturnProgress, judge_return, look_at_return
+from breakglass.services.quorum.watch import (
+    ReturnProgress,
+    judge_return,
+    look_at_return,
+    looked_for,
+)
 from breakglass.services.snapshot import (
     Broker,
     ClusterDescription,
@@ -43,7 +48,7 @@ BACK = ClusterSnapshot(
 
 
 def judged(seen: ClusterSnapshot = BACK, end: int | Unknown = 67, *strays: str) -> ReturnProgress:
-    return judge_return(PLAN, seen, {PARTITION: end}, strays)
+    return judge_return(PLAN, seen, {PARTITION: end}, {one: one for one in strays})
 
 
 def test_q16_a_cluster_is_back_if_nothing_is_awaited() -> None:
@@ -77,7 +82,7 @@ def test_q21_a_log_that_begins_later_than_retention_explains_is_wrong() -> None:
         valid = {name.replace("_", "."): str(value) for name, value in settings.items()}
         kept = {"orders": valid} if settings else {}
         plan = {**PLAN, "ends": ends}
-        return judge_return(plan, BACK, {}, (), {PARTITION: start}, kept, now).wrong
+        return judge_return(plan, BACK, {}, {}, {PARTITION: start}, kept, now).wrong
 
     assert wrong(7) == wrong(7, retention_ms=-1) == ()
     for settings in ({}, {"retention_ms": 2 * hour}, {"retention_ms": -1, "retention_bytes": 9}):
@@ -128,3 +133,22 @@ def test_q20_brokers_whose_log_directories_are_elsewhere_are_named(tmp_path: Pat
     found = look_at_return(client, {**PLAN, "nodes": nodes}, ample())
     assert [str(own) in one for one in found.wrong] == [True]
     assert found.unseen == ("b2", "b3")
+
+
+def test_q20_strays_are_looked_for_where_brokers_have_their_logs(tmp_path: Path) -> None:
+    """The plan read copies; b1 made a stray since, and had one of another name there before."""
+    copy, own = tmp_path / "copy", tmp_path / "own"
+    for folder in (copy, own):
+        (folder / "ancient-0.0a-stray").mkdir(parents=True)
+        (folder / "meta.properties").write_text("version=1\nnode.id=1\n")
+    (own / "orders-0.0c-stray").mkdir()
+    nodes = [{"name": "b1", "node": 1, "broker": True, "data": [str(copy)]}]
+    before = [f"{copy}/ancient-0.0a-stray"]
+    plan = {**PLAN, "nodes": nodes, "strays_before": before}
+    strays, unseen = looked_for(plan, {1: [own]})
+    assert (unseen, judge_return(plan, BACK, {}, strays).wrong) == (
+        [],
+        (f"{own}/orders-0.0c-stray is new: stop that broker; the plan did not expect it.",),
+    )
+    assert looked_for(plan, {1: [own, tmp_path / "elsewhere"]})[1] == ["b1"]
+    assert looked_for(plan, {1: [tmp_path / "elsewhere"]}) == ({}, ["b1"])
