@@ -36,6 +36,7 @@ from breakglass.console.output import (
 )
 from breakglass.console.wiring import Connection, deadline_after
 from breakglass.services.connection.endpoint import parse_endpoints
+from breakglass.services.errors import NoBrokerNamed
 from breakglass.services.model import Unknown, kafka_id
 from breakglass.services.patience import REQUEST
 from breakglass.services.quorum.machine_steps import (
@@ -135,7 +136,7 @@ def quorum(
     from breakglass.services.quorum.status import look_at_quorum
 
     given = parse_endpoints(controllers, BOOTSTRAP_CONTROLLER) if controllers else ()
-    brokers = connection.addressed or not given
+    brokers = _names_brokers(connection) or not given
     access = (connection if brokers else _at(connection, controllers)).noted_access()
     with access.reading() as client:
         found = look_at_quorum(client if brokers else None, given, access.sender_at)
@@ -372,11 +373,19 @@ def _at(connection: Connection, servers: str | None) -> Connection:
     return replace(connection, options=replace(connection.options, bootstrap_server=servers))
 
 
+def _names_brokers(connection: Connection) -> bool:
+    """Whether options, environment or profile name brokers; client properties alone need not."""
+    try:
+        return connection.addressed and bool(connection.access())
+    except NoBrokerNamed:
+        return False
+
+
 def _asking(connection: Connection) -> Ask:
     """Looks which nodes answer, with the client properties of *connection*."""
     from breakglass.services.quorum.status import answering_nodes
 
-    known = connection if connection.addressed else _at(connection, ANY_ADDRESS)
+    known = connection if _names_brokers(connection) else _at(connection, ANY_ADDRESS)
     return partial(answering_nodes, reach=known.noted_access().sender_at)
 
 

@@ -86,6 +86,10 @@ class BadConnectionSettings(UsageError):
     """Client properties, a profile or an environment variable that cannot work."""
 
 
+class NoBrokerNamed(BadConnectionSettings):
+    """Nothing names a broker."""
+
+
 class Refused(BreakglassError):
     """A guard said no; nothing was changed."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from breakglass.services.connection.endpoint import Endpoint, parse_endpoints
 from breakglass.services.connection.properties import Properties
-from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.errors import NoBrokerNamed
 
 if TYPE_CHECKING:
     from breakglass.services.connection.sasl import SaslSettings
@@ -92,7 +92,7 @@ def settings_from(properties: Properties) -> ConnectionSettings:
     if servers is None:
         # Most likely one of these was to name it.
         unread = keys_without_effect(properties)
-        raise BadConnectionSettings(
+        raise NoBrokerNamed(
             "no broker is named: give --bootstrap-server HOST:PORT, or --profile NAME, or set "
             "BREAKGLASS_BOOTSTRAP_SERVER." + "".join(f" {note}" for note in unread)
         )

@@ -187,7 +187,10 @@ def test_q07_what_is_called_a_stray_becomes_one_when_the_old_copy_leads(lost: La
         for one in cluster.controller_bootstrap.split(",")
         if one.endswith(f":{port_of(controller)}")
     )
-    cluster.configure(controller.id, {"controller.quorum.voters": f"{controller.id}@{address}"})
+    # Long enough for broker 1 to register before the others are fenced.
+    patient = {"broker.session.timeout.ms": "20000"}
+    alone = {"controller.quorum.voters": f"{controller.id}@{address}"}
+    cluster.configure(controller.id, alone | patient)
     kept = shutil.copytree(copy_of(controller), controller.layout.folder / "kept")
     for broker in cluster.brokers:
         # Its own newer snapshot would be loaded in place of the old copy's state. A broker without

@@ -735,3 +735,12 @@ def test_q18_a_node_that_answers_since_the_plan_is_named(folders: Folders) -> No
     write_plan(file, json_text(folders.asked().document(), 1))
     with pytest.raises(EvidenceChanged, match="b3 at b3:9092"):
         PrepareQuorum(file, folders.root / "out", lambda *_: (B3,)).freeze(front)
+
+
+def test_q18_client_properties_need_not_name_brokers(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    file = folders.root / "client.properties"
+    file.write_text("security.protocol=PLAINTEXT\n")
+    folders.planned("--command-config", file)
+    asked = ("--bootstrap-controller", "127.0.0.1:1", "--command-config", file)
+    assert breakglass("quorum", *asked).code == 1
