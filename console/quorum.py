@@ -404,7 +404,7 @@ def _stray_lines(
     for broker in sorted({one.owner for one in back}):
         yield f"On {broker}, while it is stopped:"
         own = [one for one in back if one.owner == broker]
-        # After a clean stop, too: the broker does not close the indexes of strays.
+        # Also after a clean stop: the broker does not close the indexes of strays.
         for folder in sorted({one.path.parent for one in own}):
             yield f"    {rebuild_indexes(folder)}"
         for one in own:

@@ -62,7 +62,7 @@ class ComparedCopy:
 
     @property
     def apart(self) -> bool:
-        """It and the best one part where both begin: one of the two was formatted anew."""
+        """It and the best one part where both begin: one of the two was formatted again."""
         fork = self.fork
         return fork is not None and fork.offset <= self.start and not fork.same_records
 

@@ -103,7 +103,7 @@ class QuorumInspection:
 
     @property
     def formatted(self) -> str:
-        """Why a copy may be of controllers that were formatted anew; empty if none seems to be."""
+        """Why a copy may be of controllers that were formatted again; empty if none seems to be."""
         best = self.copies[0].copy.path
         apart = [one.copy.path for one in self.copies if one.apart]
         known = ", ".join(f"{path} {number:,}" for path, number in self.known_ids.items())
@@ -111,10 +111,10 @@ class QuorumInspection:
         if apart:
             return (
                 f"{best} and {', '.join(map(str, apart))} differ from their first records on, so "
-                f"controllers were formatted anew. {of}"
+                f"controllers were formatted again. {of}"
             )
         if self.topic_ids and self.known_ids.get(best) == 0:
-            return f"{best} may be of controllers that were formatted anew. {of}"
+            return f"{best} may be of controllers that were formatted again. {of}"
         return ""
 
     @property
@@ -189,7 +189,7 @@ def _ranked(
 ) -> tuple[tuple[ComparedCopy, ...], dict[Path, int]]:
     """The copies, the best one first, and how many of the *topic_ids* in data folders some know.
 
-    Of copies that part where they begin, some were formatted anew, and the number of records does
+    Of copies that part where they begin, some were formatted again, and the number of records does
     not say which. What brokers have on disk does; *wanted*, if any, is of those that were not.
     """
     left, origins = list(copies), []

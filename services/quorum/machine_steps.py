@@ -209,7 +209,7 @@ def _broker(
 
 
 def rebuild_indexes(log_dir: Path) -> str:
-    """The command after which the broker of *log_dir* makes the indexes of its logs anew."""
+    """The command after which the broker of *log_dir* rebuilds the indexes of its logs."""
     path = shlex.quote(str(log_dir / CLEAN_SHUTDOWN))
     return f"rm -f {path}    # or retention deletes logs whose indexes were not closed"
 

@@ -130,7 +130,7 @@ class QuorumPlan:
     stray_records: Mapping[str, int | Unknown] = field(default_factory=dict)
     """Of each topic, what ``-stray`` folders have and no other folder has."""
     unclosed: tuple[Path, ...] = ()
-    """Logs that retention deletes unless their indexes are made anew."""
+    """Logs that retention deletes unless their indexes are rebuilt."""
 
     def records(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         """The metadata records to append: name, version, fields."""

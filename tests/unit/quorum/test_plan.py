@@ -391,7 +391,7 @@ def test_q23_a_copy_of_controllers_that_were_formatted_anew_is_not_the_best(
     data = [f"log:{one}" for one in sorted(folders.disks.root.iterdir())]
     found = breakglass("quorum", "inspect", *folders.named, *data, "--json").document
     assert found["best"] == f"{folders.root}/n2/__cluster_metadata-0"
-    assert "formatted anew" in found["formatted"]
+    assert "formatted again" in found["formatted"]
     relations = {one["path"].split("/")[-2]: one["relation"] for one in found["copies"]}
     assert relations == {"n2": "best", "n101": "fork", "n103": "prefix"}
 
@@ -420,7 +420,7 @@ def test_q23_a_copy_that_knows_no_topic_of_the_data_folders_is_chosen_by_name(
     one = folders.save(101, blank)
     folders.disks.replica(1, 0, 5)
     refused = folders.plan()
-    assert (refused.code, "formatted anew" in refused.err) == (3, True)
+    assert (refused.code, "formatted again" in refused.err) == (3, True)
     assert len(folders.planned("--copy", f"log:{one}")["mended"]) == 1
 
 
