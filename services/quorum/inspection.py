@@ -192,17 +192,18 @@ def _ranked(
     Of copies that part where they begin, some were formatted again, and the number of records does
     not say which. What brokers have on disk does; *wanted*, if any, is of those that were not.
     """
+    compared = compare_copies(copies)
+    if not any(one.apart or one.relation is Relation.UNCOMPARED for one in compared):
+        return compared, {}
+    apart = {compared[0].copy.path, *(one.copy.path for one in compared if one.apart)}
     left, origins = list(copies), []
     while left:
         compared = compare_copies(left)
         other = [one.copy for one in compared if one.apart or one.relation is Relation.UNCOMPARED]
         origins.append([one.copy for one in compared if one.copy not in other])
         left = other
-    if len(origins) == 1:
-        return compare_copies(copies), {}
     known = {one.path: _known(topic_ids, state_of(one), one) for one, *_ in origins}
     first = origins[0][0]
-    apart = {first.path, *(one.copy.path for one in compare_copies(copies) if one.apart)}
     tops = [one for one, *_ in origins if one.path in apart or not known[first.path]]
     best = max(tops, key=lambda copy: known[copy.path])
     for top, *others in origins:
