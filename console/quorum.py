@@ -39,7 +39,7 @@ from breakglass.services.connection.endpoint import parse_endpoints
 from breakglass.services.errors import NoBrokerNamed
 from breakglass.services.model import Unknown
 from breakglass.services.patience import REQUEST
-from breakglass.services.quorum.machine_steps import ServiceManager, machine_steps
+from breakglass.services.quorum.machine_steps import ServiceManager, machine_steps, rebuild_indexes
 from breakglass.services.quorum.wording import (
     BACK,
     CAVEATS,
@@ -165,18 +165,24 @@ def inspect(
     would be lost.
     """
     from breakglass.services.quorum.inspection import inspect_copies
+    from breakglass.services.quorum.strays import counted, evidence_in, stray_words
 
     with StopSignal() as stop:
         stop.armed()
         found = inspect_copies(sources, copy, stop.go_on)
+        renamed = evidence_in(found)
+    in_order = found.in_order and not renamed
     if as_json:
-        print_json({**_inspection_document(found), "caveats": CAVEATS})
+        more = {"in_order": in_order, "stray_records": counted(renamed), "caveats": CAVEATS}
+        print_json({**_inspection_document(found), **more})
     else:
         print_table(COLUMNS, [_copy_row(one) for one in found.copies])
         print_lines(inspection_lines(found))
+        if renamed:
+            print_lines([f"{stray_words(renamed)}. Run breakglass quorum strays first."])
     for caveat in CAVEATS:
         say(caveat)
-    raise typer.Exit(0 if found.in_order else FAILED)
+    raise typer.Exit(0 if in_order else FAILED)
 
 
 @app.command()
@@ -194,6 +200,11 @@ def plan(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="PLAN", help=NEW)],
     copy: ChosenCopy = None,
+    give_up_strays: Annotated[
+        bool,
+        typer.Option("--give-up-strays", help="Give up the records in -stray folders."),
+    ] = False,
+    *,
     as_json: AsJson = False,
 ) -> None:
     """Decide how the cluster comes back from one copy of the metadata, under one new voter.
@@ -207,7 +218,8 @@ def plan(
 
     with StopSignal() as stop:
         stop.armed()
-        made = make_plan(sources, voter, copy, stop.go_on, _asking(connection))
+        ask = _asking(connection)
+        made = make_plan(sources, voter, copy, stop.go_on, ask, without_strays=give_up_strays)
     document = made.document()
     write_plan(out, json_text(document, 1))
     if as_json:
@@ -279,9 +291,10 @@ def watch(
 ) -> None:
     """Watch a cluster come back as planned, until it is back or a step fails.
 
-    Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs and the
-    log ends, and at new -stray folders in the plan's log directories on this machine. Ends with 0
-    if nothing is awaited, and with 1 if a step fails or --within has passed.
+    Looks each second at the leader of the controllers and its epoch, the brokers, the ISRs, log
+    starts and ends, and at new -stray folders in the brokers' log directories on this machine. Ends
+    with 0 if nothing is awaited, and with 1 if a step fails, --within has passed, or a broker has
+    its log directories on another machine.
     """
     from breakglass.services.quorum.plan import read_request
     from breakglass.services.quorum.watch import ReturnProgress, look_at_return
@@ -300,7 +313,7 @@ def watch(
             if progress.wrong or not progress.awaited or stop.requested:
                 break
             time.sleep(EVERY_SECONDS)
-    back = not progress.wrong and not progress.awaited
+    back = not (progress.wrong or progress.awaited or progress.unseen)
     if as_json:
         print_json({"schema": 1, "back": back, **members(progress, "wrong awaited unseen")})
     else:
@@ -378,9 +391,13 @@ def _stray_lines(
     )
     for broker in sorted({one.owner for one in back}):
         yield f"On {broker}, while it is stopped:"
-        for one in back:
-            if one.owner == broker:
-                yield f"    mv {shlex.quote(str(one.path))} {shlex.quote(str(one.target))}"
+        own = [one for one in back if one.owner == broker]
+        # Also after a clean stop: the broker does not close the indexes of strays.
+        for folder in sorted({one.path.parent for one in own}):
+            yield f"    {rebuild_indexes(folder)}"
+        for one in own:
+            path, target = shlex.quote(str(one.path)), shlex.quote(str(one.target))
+            yield f"    test ! -e {target} && mv {path} {target}"
     if back:
         yield (
             "Before the brokers start, name these folders to breakglass quorum inspect: it "
@@ -396,7 +413,7 @@ def _node_row(one: QuorumNode) -> Sequence[object]:
         *(one.name, one.role, count(one.epoch), one.log_end_text, count(one.lag)),
         f"{fetched / 1000:,.0f} s" if isinstance(fetched, int) else "?",
         one.address,
-        one.trouble or "yes",
+        one.trouble or ("runs, waits for a majority" if one.waits else "yes"),
     )
 
 
@@ -420,8 +437,8 @@ def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
     """What was found, as a document."""
     return {
         "schema": 1,
-        "in_order": found.in_order,
         "best": found.copies[0].copy.path,
+        **members(found, "formatted topic_ids"),
         "chosen": found.chosen.copy.path,
         "copies": [_copy(one) for one in found.copies],
         "undecoded": [{"offset": offset, "record": name} for offset, name in found.unknown],
@@ -443,7 +460,7 @@ def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
         if found.data is None or isinstance(found.data, Unknown)
         else {
             **members(found.data, "replicas next_producer_id largest_producer_id"),
-            **members(found.data, "producer_id_in reused_producer_ids unread"),
+            **members(found.data, "producer_id_in reused_producer_ids unread unclosed"),
             "strays": [
                 {**of_partition(one.partition), **members(one, "broker path why")}
                 for one in found.data.strays

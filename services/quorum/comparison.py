@@ -60,17 +60,28 @@ class ComparedCopy:
     def proved(self) -> bool:
         return self.relation in (Relation.BEST, Relation.PREFIX)
 
+    @property
+    def apart(self) -> bool:
+        """It and the best one part where both begin: one of the two was formatted again."""
+        fork = self.fork
+        return fork is not None and fork.offset <= self.start and not fork.same_records
+
     def snapshots_past(self, shared: int) -> tuple[MetadataSnapshot, ...]:
         """Snapshots that a truncation to *shared* leaves in place (Q22)."""
         return tuple(one for one in self.copy.snapshots if one.offset > shared)
 
 
-def compare_copies(copies: Sequence[MetadataCopy]) -> tuple[ComparedCopy, ...]:
-    """All of *copies*, the best one first; copies of the same rank stay in their order."""
+def compare_copies(
+    copies: Sequence[MetadataCopy], best: MetadataCopy | None = None
+) -> tuple[ComparedCopy, ...]:
+    """All of *copies*, the best one first; copies of the same rank stay in their order.
+
+    With *best* given, it is that one.
+    """
     ranked = sorted(copies, key=lambda copy: (copy.end, not copy.damage), reverse=True)
-    best = ranked[0]
+    best = best or ranked[0]
     first = ComparedCopy(best, Relation.BEST, best.log_start, best.end.offset, best.end.offset)
-    return (first, *(_compared(copy, best) for copy in ranked[1:]))
+    return (first, *(_compared(copy, best) for copy in ranked if copy is not best))
 
 
 def _compared(copy: MetadataCopy, best: MetadataCopy) -> ComparedCopy:

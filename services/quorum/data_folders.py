@@ -10,6 +10,7 @@ ISR the replicas whose logs go furthest. Settings, ACLs and users are in no data
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,13 +26,14 @@ from breakglass.services.model import TopicPartition, Unknown, kafka_id
 from breakglass.services.quorum.image import TOPIC_SETTINGS, Key, PartitionMetadata
 from breakglass.services.quorum.metadata_copy import LogPosition
 from breakglass.services.recovery.rescue.broker_folder import (
+    CLEAN_SHUTDOWN,
     EPOCHS,
     REACHED,
     BrokerFolder,
     ReplicaFolder,
     checkpoint_offsets,
 )
-from breakglass.services.regular_file import read_regular
+from breakglass.services.regular_file import open_regular, read_regular
 from breakglass.services.words.moments import time_text
 
 HIGH_WATERMARKS = REACHED[0]
@@ -53,6 +55,7 @@ PRODUCER_ENTRY = struct.Struct(
 )
 """Source: ProducerStateManager.java."""
 COVERED_AT = 6
+TIME_ENTRY_BYTES = 12
 
 
 EPOCHS_ABOVE = 100
@@ -73,6 +76,7 @@ class FoundReplica(NamedTuple):
     """The last leader epoch that its checkpoint names; records may lack it."""
     newest_ms: int = -1
     """The latest timestamp in its last segment with a batch; -1: it has none."""
+    start: int = 0
 
 
 class StrayFolder(NamedTuple):
@@ -134,6 +138,8 @@ class DataFindings:
     """The file that has that id."""
     unread: tuple[str, ...]
     """Files and folders that could not be read, each with the reason."""
+    unclosed: tuple[Path, ...] = ()
+    """Logs whose indexes end in zeros although their broker stopped cleanly."""
 
     @property
     def reused_producer_ids(self) -> bool:
@@ -143,7 +149,7 @@ class DataFindings:
 
     @property
     def in_order(self) -> bool:
-        findings = (self.strays, self.old_epochs, self.short_members, self.unread)
+        findings = (self.strays, self.old_epochs, self.short_members, self.unread, self.unclosed)
         return not any(findings) and not self.reused_producer_ids
 
 
@@ -156,6 +162,7 @@ class _Gathered:
     old_epochs: dict[Key, OldEpoch] = field(default_factory=dict)
     largest: tuple[int, Path] | None = None
     unread: list[str] = field(default_factory=list)
+    unclosed: list[Path] = field(default_factory=list)
 
 
 def compare_data(
@@ -190,6 +197,7 @@ def compare_data(
         largest_producer_id=found.largest[0] if found.largest else None,
         producer_id_in=found.largest[1] if found.largest else None,
         unread=tuple(found.unread),
+        unclosed=tuple(found.unclosed),
     )
 
 
@@ -208,6 +216,8 @@ def _look(
     except BreakglassError as error:
         found.unread.append(f"{replica.path}: {error}")
         return
+    if (replica.path.parent / CLEAN_SHUTDOWN).exists() and has_unclosed_index(log):
+        found.unclosed.append(replica.path)
     partition = replica.partition
     if replica.topic_id is None:
         why = "partition.metadata names no topic id"
@@ -220,7 +230,8 @@ def _look(
     elif broker is not None:
         epoch, end = read
         named = (broker, replica.path, partition, replica.topic_id)
-        found.replicas.append(FoundReplica(*named, end, epoch, newest_ms(log)))
+        start = max(log.extent.start, replica.log_start)
+        found.replicas.append(FoundReplica(*named, end, epoch, newest_ms(log), start))
     key = ("partition", replica.topic_id, partition.partition)
     state: PartitionMetadata | None = values.get(key)
     if state is None or (broker is not None and broker not in state.replicas):
@@ -271,6 +282,20 @@ def _log_end(log: LogSource, path: Path) -> tuple[int, LogPosition] | Unknown:
         return (epochs[-1][0] if epochs else -1), last
     except (OSError, ValueError) as error:
         return Unknown(f"{EPOCHS} cannot be read ({error})")
+
+
+def has_unclosed_index(log: LogSource) -> bool:
+    """Whether a segment with batches has a time index that ends in zeros, as brokers allocate it.
+
+    A broker that stops cuts the zeros off, but not in a folder that it had renamed to ``-stray``.
+    The last entry then reads as time 0, so that retention deletes the segment.
+    """
+    for segment in log.segments:
+        with suppress(OSError), open_regular(segment.path.with_suffix(".timeindex")) as file:
+            file.seek(-TIME_ENTRY_BYTES, os.SEEK_END)
+            if not any(file.read(TIME_ENTRY_BYTES)) and segment.path.stat().st_size:
+                return True
+    return False
 
 
 def newest_ms(log: LogSource) -> int:
@@ -466,10 +491,11 @@ def _rival(one: FoundReplica, current: UUID, newest: Mapping[UUID, int]) -> str:
     """Why a folder is left for another topic of its name, and what is known of both."""
     mine, its = newest[one.topic_id], newest.get(current, -1)
     own, other = (time_text(at_ms) if at_ms >= 0 else "unknown" for at_ms in (mine, its))
-    age = "newer" if mine > its else "older" if mine < its else "as new"
+    age = "newer than it" if mine > its else "older than it" if mine < its else "as new as it"
+    looks = f"looks {age}" if min(mine, its) >= 0 else "is of unknown age against it"
     return (
         f"another topic of this name, with id {kafka_id(current)}, is kept; this one, with id "
-        f"{kafka_id(one.topic_id)}, ends at {one.end.offset:,} and looks {age}: its newest record "
+        f"{kafka_id(one.topic_id)}, ends at {one.end.offset:,} and {looks}: its newest record "
         f"is of {own}, that of the kept one of {other}"
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from breakglass.services.errors import BreakglassError, UsageError, WrongCluster
 from breakglass.services.model import Unknown
@@ -27,6 +28,7 @@ from breakglass.services.recovery.rescue.broker_folder import (
     BrokerFolder,
     read_broker_folder,
     running_broker,
+    topic_id_in,
 )
 
 if TYPE_CHECKING:
@@ -87,6 +89,10 @@ class QuorumInspection:
     """The next producer id by the best copy."""
     in_transaction: bool = False
     """The chosen copy ends inside a metadata transaction."""
+    topic_ids: int = 0
+    """How many topic ids the data folders have, those of strays among them."""
+    known_ids: Mapping[Path, int] = field(default_factory=dict)
+    """How many of them the best copy knows, and the best of those that part where they begin."""
     answering: tuple[AnsweringNode, ...] = ()
     """Nodes that run at the addresses in the chosen copy, if these were asked."""
 
@@ -94,6 +100,22 @@ class QuorumInspection:
     def cluster_id(self) -> str | Unknown:
         ids = [one.copy.cluster_id for one in self.copies if isinstance(one.copy.cluster_id, str)]
         return ids[0] if ids else Unknown("no folder has a meta.properties with the cluster id")
+
+    @property
+    def formatted(self) -> str:
+        """Why a copy may be of controllers that were formatted again; empty if none seems to be."""
+        best = self.copies[0].copy.path
+        apart = [one.copy.path for one in self.copies if one.apart]
+        known = ", ".join(f"{path} {number:,}" for path, number in self.known_ids.items())
+        of = f"Of {self.topic_ids:,} topic ids in the data folders, these copies know: {known}."
+        if apart:
+            return (
+                f"{best} and {', '.join(map(str, apart))} differ from their first records on, so "
+                f"controllers were formatted again. {of}"
+            )
+        if self.topic_ids and self.known_ids.get(best) == 0:
+            return f"{best} may be of controllers that were formatted again. {of}"
+        return ""
 
     @property
     def running(self) -> frozenset[int | Unknown]:
@@ -142,10 +164,12 @@ def inspect_copies(
     if not copies:
         raise UsageError(f"no folder has {METADATA_FOLDER}: name one of a controller or a broker.")
     _require_one_cluster(copies, folders)
-    compared = compare_copies(copies)
+    wanted = None if chosen is None else metadata_folder(_path(chosen))
+    topic_ids = {one.topic_id for folder in folders for one in folder.replicas}
+    topic_ids |= {topic_id_in(stray) for path in paths for stray in path.glob("*-stray")}
+    compared, known = _ranked(copies, topic_ids - {None}, wanted)
     choice = compared[0]
     if chosen is not None:
-        wanted = metadata_folder(_path(chosen))
         named = [one for one in compared if one.copy.path == wanted]
         if not named:
             raise UsageError(
@@ -153,7 +177,39 @@ def inspect_copies(
             )
         choice = named[0]
     found_all = _inspected(compared, choice, folders, go_on, all_of_them=chosen is None)
-    return replace(found_all, named=tuple(map(_named, paths)))
+    ids = topic_ids - {None}
+    if not known and isinstance(found_all.state, Mapping):
+        known = {compared[0].copy.path: _known(ids, found_all.state, choice.copy)}
+    named_folders = tuple(map(_named, paths))
+    return replace(found_all, named=named_folders, topic_ids=len(ids), known_ids=known)
+
+
+def _ranked(
+    copies: Sequence[MetadataCopy], topic_ids: Collection[UUID | None], wanted: Path | None
+) -> tuple[tuple[ComparedCopy, ...], dict[Path, int]]:
+    """The copies, the best one first, and how many of the *topic_ids* in data folders some know.
+
+    Of copies that part where they begin, some were formatted again, and the number of records does
+    not say which. What brokers have on disk does; *wanted*, if any, is of those that were not.
+    """
+    compared = compare_copies(copies)
+    if not any(one.apart or one.relation is Relation.UNCOMPARED for one in compared):
+        return compared, {}
+    apart = {compared[0].copy.path, *(one.copy.path for one in compared if one.apart)}
+    left, origins = list(copies), []
+    while left:
+        compared = compare_copies(left)
+        other = [one.copy for one in compared if one.apart or one.relation is Relation.UNCOMPARED]
+        origins.append([one.copy for one in compared if one.copy not in other])
+        left = other
+    known = {one.path: _known(topic_ids, state_of(one), one) for one, *_ in origins}
+    first = origins[0][0]
+    tops = [one for one, *_ in origins if one.path in apart or not known[first.path]]
+    best = max(tops, key=lambda copy: known[copy.path])
+    for top, *others in origins:
+        if wanted in {one.path for one in (top, *others)} and {top.path, best.path} <= apart:
+            best = top
+    return compare_copies(copies, best), known
 
 
 def _inspected(
@@ -221,6 +277,19 @@ def _inspected(
         producer_id=producer_id,
         in_transaction=inside,
     )
+
+
+def _known(topic_ids: Collection[UUID | None], state: Mapping[Key, Any], copy: MetadataCopy) -> int:
+    """How many of *topic_ids* are in *state*, or are deleted by *copy*."""
+    return len(({key[1] for key in state if key[0] == "topic"} | copy.deleted) & {*topic_ids})
+
+
+def state_of(copy: MetadataCopy) -> Mapping[Key, Any]:
+    """The state of the cluster by *copy* alone; empty if it cannot be read."""
+    try:
+        return replay([copy], copy.end.offset).values
+    except BreakglassError:
+        return {}
 
 
 def _own(one: ComparedCopy) -> tuple[SaidChange, ...] | Unknown:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 from uuid import UUID, uuid5
 
 from breakglass.services.model import kafka_id
-from breakglass.services.recovery.rescue.broker_folder import METADATA_LOG
+from breakglass.services.recovery.rescue.broker_folder import CLEAN_SHUTDOWN, LOCK, METADATA_LOG
 
 if TYPE_CHECKING:
     from breakglass.services.quorum.plan import QuorumPlan
 
+EACH = "EACH_OF_ITS_LOG_DIRS"
 SHOWN = 10
 """Folders that a sentence names."""
 METADATA_FOLDER = f"{METADATA_LOG}-0"
@@ -121,7 +122,9 @@ def machine_steps(
                 then += "If it has another, stop it, change the line, and start it."
                 yield MachineStep(node, f"Leave {node.name} running", then=then)
             case NodeAction.DO_NOT_START:
-                then = "Keep its disk. It joins when the quorum grows."
+                then = (
+                    "Make sure that it is off, and keep its disk. It joins when the quorum grows."
+                )
                 yield MachineStep(node, f"Do not start {node.name}", then=then)
             case _:
                 assert_never(node.action)
@@ -183,7 +186,11 @@ def _broker(
             f'chown -R "$(stat -c %u:%g {owner})" {own}',
         )
     folders = node.data or ((node.folder.parent,) if node.folder else ())
-    named = " ".join(shlex.quote(str(one)) for one in folders) or "EACH_OF_ITS_LOG_DIRS"
+    unclosed = {one.parent for one in plan.unclosed} & {*folders}
+    places = dict.fromkeys(one if _in_use(one) else Path(EACH) for one in folders) or {Path(EACH)}
+    unclosed = {one if _in_use(one) else Path(EACH) for one in unclosed}
+    commands += tuple(rebuild_indexes(one) for one in sorted(unclosed))
+    named = " ".join(shlex.quote(str(one)) for one in places)
     left = sorted(one.path.name for one in plan.strays if one.path.parent in folders)
     then = "this prints no folder that was not there before"
     if left:
@@ -214,15 +221,30 @@ def lacks_data(broker: str, missing: Iterable[str]) -> bool:
     return any(one.endswith(f" of {broker}") for one in missing)
 
 
+def rebuild_indexes(log_dir: Path) -> str:
+    """The command after which the broker of *log_dir* rebuilds the indexes of its logs."""
+    path = shlex.quote(str(log_dir / CLEAN_SHUTDOWN))
+    return f"rm -f {path}    # or retention deletes logs whose indexes were not closed"
+
+
 def meta_lines(cluster_id: str, node: int, directory_id: UUID) -> tuple[str, ...]:
     """The lines of the meta.properties of a log directory."""
     ids = f"cluster.id={cluster_id}", f"node.id={node}"
     return ("version=1", *ids, f"directory.id={kafka_id(directory_id)}")
 
 
+def _in_use(folder: Path) -> bool:
+    """Whether a node made its lock in *folder*, as in each directory that it uses.
+
+    A copy of the metadata folder and of meta.properties has none.
+    """
+    return (folder / LOCK).exists()
+
+
 def _variables(node: NodeStep, digest: str, out: Path) -> tuple[str, ...]:
     folder = node.folder.parent if node.folder else None
-    named = shlex.quote(str(folder)) if folder else f"/METADATA_LOG_DIR_OF_{node.name.upper()}"
+    known = folder is not None and _in_use(folder)
+    named = shlex.quote(str(folder)) if known else f"/METADATA_LOG_DIR_OF_{node.name.upper()}"
     return (
         f"METADATA_DIR={named}    # its metadata.log.dir, or else the first of its log.dirs",
         f'ASIDE="$METADATA_DIR.aside-{digest[:8]}"    # next to it; keep it',

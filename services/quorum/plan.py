@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
@@ -37,9 +37,10 @@ from breakglass.services.quorum.image import (
     Key,
     PartitionMetadata,
 )
-from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
+from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies, state_of
 from breakglass.services.quorum.machine_steps import NodeAction, NodeStep, lacks_data
 from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet
+from breakglass.services.quorum.strays import counted, evidence_in, stray_words
 from breakglass.services.recovery.plan.partition_file import digest_of, parse_json, read_text
 from breakglass.services.rights import open_new
 from breakglass.services.topic_backup.folder import storage_errors
@@ -57,6 +58,8 @@ MOST_EPOCH = 2**31 - 1 - 2 * EPOCHS_ABOVE
 DIRECTORIES_SINCE = 17
 """The metadata.version from which partitions have log directories, 3.7-IV2."""
 LISTENER = "CONTROLLER"
+SHOWN = 5
+"""Topics and users that a phrase names."""
 Ask = Callable[[Mapping[Key, Any], str | Unknown], "tuple[AnsweringNode, ...]"]
 """Looks which nodes of a state answer at their addresses, and are of the cluster of that id."""
 _VOTER = re.compile(r"(\d+)(?:@(\[[\da-fA-F:.]+\]|[\w.-]+):(\d+))?", re.ASCII)
@@ -83,6 +86,8 @@ class QuorumRequest(NamedTuple):
     """``log:`` and the folder of the chosen copy."""
     voter: NewVoter
     made_at_ms: int
+    without_strays: bool = False
+    """Records in ``-stray`` folders are given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +125,13 @@ class QuorumPlan:
     missing: tuple[str, ...]
     """Nodes and log directories whose folders were not named."""
     listening: tuple[str, ...]
-    """Nodes at whose addresses something listens that did not answer, each with its address."""
+    """Nodes that may run though they did not answer, each with its address."""
     unknown: tuple[str, ...]
     """What cannot be known, in sentences."""
+    stray_records: Mapping[str, int | Unknown] = field(default_factory=dict)
+    """Of each topic, what ``-stray`` folders have and no other folder has."""
+    unclosed: tuple[Path, ...] = ()
+    """Logs that retention deletes unless their indexes are rebuilt."""
 
     def records(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
         """The metadata records to append: name, version, fields."""
@@ -148,6 +157,10 @@ class QuorumPlan:
             said.append((f"replace topic {name}", why))
         why = "its folders are left, as another topic has its name"
         said += [(f"give up topic {one}", why) for one in self.mending.rivals]
+        why = "only folders that end in -stray have them"
+        for topic, number in self.stray_records.items():
+            records = "unknown" if isinstance(number, Unknown) else f"{number:,}"
+            said.append((f"give up {records} records of {topic} in strays", why))
         if self.cuts:
             noun = "log" if len(self.cuts) == 1 else "logs"
             why = "they end after those of the ISR, and brokers truncate them"
@@ -155,7 +168,7 @@ class QuorumPlan:
         if self.strays:
             noun = "stray" if len(self.strays) == 1 else "strays"
             said.append((f"leave {len(self.strays):,} {noun}", "brokers will rename the folders"))
-        why = "something listens there and could not be asked: if it is this node, stop it"
+        why = "something listens there or connecting timed out: make sure that this node is off"
         said += [(f"ignore {node}", why) for node in self.listening]
         said += [(f"give up {fork}", "another copy parts from the best one") for fork in self.forks]
         why = "records after the damage are not read"
@@ -199,6 +212,7 @@ class QuorumPlan:
                 "strays_before": self.strays_before,
                 "missing": self.missing,
                 "unknown": self.unknown,
+                "unclosed": self.unclosed,
                 "consent": [phrase for phrase, _ in self.phrases],
             }
         )
@@ -225,10 +239,13 @@ def make_plan(
     copy: str | None = None,
     go_on: Callable[[], object] = lambda: None,
     ask: Ask = lambda *_: (),
+    *,
+    without_strays: bool = False,
 ) -> QuorumPlan:
     """A plan from the folders at *sources*; *voter* is ``N`` or ``N@HOST:PORT``.
 
-    *ask* looks which nodes of the chosen copy answer.
+    *ask* looks which nodes of the chosen copy answer. *without_strays*: what folders have that
+    brokers renamed to ``-stray`` is given up.
 
     Raises:
         UsageError: as `inspect_copies`; the voter is not a controller, or where it listens is not
@@ -243,10 +260,12 @@ def make_plan(
             "offset, at different epochs. No CRC covers an epoch, so one of the two is damaged: "
             "look at both with quorum inspect, and choose with --copy."
         )
+    if found.formatted and copy is None:
+        raise Refused(f"{found.formatted} Choose with --copy.")
     chosen = f"log:{found.chosen.copy.path}"
     new = _voter(voter, found.state if isinstance(found.state, Mapping) else {})
     absolute = tuple(f"log:{one.path}" for one in found.named)
-    return plan_of(found, QuorumRequest(absolute, chosen, new, now_ms()))
+    return plan_of(found, QuorumRequest(absolute, chosen, new, now_ms(), without_strays))
 
 
 def look(
@@ -296,6 +315,12 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         )
     if isinstance(found.data, Unknown):
         raise Refused(f"The data folders cannot be compared: {found.data.reason}")
+    evidence = evidence_in(found)
+    if evidence and not request.without_strays:
+        raise Refused(
+            f"{stray_words(evidence)}. Run breakglass quorum strays with the same folders, do what "
+            "it says, and plan again; or give these records up with --give-up-strays."
+        )
     copies = [one.copy for one in found.copies]
     directories = {one.path: known for one in found.named if (known := _uuid(one.directory_id))}
     # The logs of a broker that runs go on; it runs by metadata that the copy has.
@@ -351,8 +376,10 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         ends={
             str(one.partition): {
                 "topic_id": kafka_id(one.topic_id),
+                "start": one.start,
                 "end": one.end.offset,
                 "epoch": one.end.epoch,
+                "newest_ms": one.newest_ms,
             }
             for one in furthest.values()
         },
@@ -376,7 +403,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         ),
         forks=tuple(
             f"{_name(one.copy.node, brokers)} from {one.fork.offset if one.fork else 0:,} "
-            f"to {one.copy.end.offset:,}"
+            f"to {one.copy.end.offset:,}{_with(one.copy) if one.apart else ''}"
             for one in found.copies
             if one.relation in (Relation.FORK, Relation.UNCOMPARED) and one is not chosen
         ),
@@ -392,6 +419,8 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         listening=tuple(f"{one.name} at {one.address}" for one in found.answering if not one.asked),
         missing=missing,
         unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
+        stray_records=counted(evidence),
+        unclosed=data.unclosed if data else (),
     )
 
 
@@ -421,6 +450,26 @@ def _name(node: int | Unknown, brokers: Mapping[int, BrokerRegistration]) -> str
     if isinstance(node, Unknown):
         return "a node without an id"
     return f"{'b' if node in brokers else 'c'}{node}"
+
+
+def _with(copy: MetadataCopy) -> str:
+    """What the cluster of a copy that is given up has."""
+    state = state_of(copy)
+    topics = sorted(name for key, name in state.items() if key[0] == "topic")
+    settings = sum(len(one) for key, one in state.items() if key[0] == "settings")
+    users = sorted({str(key[1]) for key in state if key[0] == "scram"})
+    none: list[str] = []
+    counts = (
+        ("topic", topics, len(topics)),
+        ("setting", none, settings),
+        ("user", users, len(users)),
+    )
+    parts = []
+    for noun, names, number in counts:
+        more = ", ..." if names[SHOWN:] else ""
+        named = f" ({', '.join(names[:SHOWN])}{more})" if names else ""
+        parts.append(f"{number:,} {noun}{'s' * (number != 1)}{named}")
+    return f" with {', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _require_stopped(
@@ -552,10 +601,20 @@ def _inputs(found: QuorumInspection) -> Iterator[dict[str, Any]]:
         for replica in found.data.found:
             # Running brokers go on appending records; nothing is decided by their ends.
             ends = None if replica.broker in running else [*replica.end, replica.epoch]
-            row = [str(replica.partition), kafka_id(replica.topic_id), ends]
+            unclosed = replica.path in found.data.unclosed
+            named = (str(replica.partition), kafka_id(replica.topic_id))
+            row: list[Any] = [*named, ends, unclosed]
+            if ends is not None:
+                row += [_written_ns(replica.path)]
             rows.setdefault(str(replica.path.parent), []).append(row)
         for path, listed in sorted(rows.items()):
             yield {"path": path, "replicas": len(listed), "ends": digest_of(sorted(listed))}
+
+
+def _written_ns(folder: Path) -> int:
+    """When a segment in *folder* was written last: its content may change, and not its end."""
+    with storage_errors(str(folder)):
+        return max((one.stat().st_mtime_ns for one in folder.glob("*.log")), default=0)
 
 
 def _furthest(
@@ -638,7 +697,11 @@ def _unknown(
             "deleted, and no copy shows that, it comes back."
         )
     with_folder = {one.topic_id for one in data.found}
-    bare = [name for key, name in state.items() if key[0] == "topic" and key[1] not in with_folder]
+    bare = [
+        name
+        for key, name in state.items()
+        if key[0] == "topic" and key[1] not in with_folder and name not in mending.replaced
+    ]
     if bare:
         those = f"{len(bare):,} ({', '.join(sorted(bare)[:5])})"
         if everything:
@@ -701,7 +764,8 @@ def read_request(path: Path) -> tuple[QuorumRequest, dict[str, Any]]:
         voter = asked["voter"]
         directory = _uuid(voter["directory_id"]) or UUID(int=0)
         new = NewVoter(voter["node"], voter["host"], voter["port"], voter["listener"], directory)
-        request = QuorumRequest(tuple(asked["sources"]), asked["copy"], new, asked["made_at_ms"])
+        made = asked["made_at_ms"], asked["without_strays"]
+        request = QuorumRequest(tuple(asked["sources"]), asked["copy"], new, *made)
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedInput(f"{path} is no plan of breakglass quorum plan ({error}).") from error
     return request, document

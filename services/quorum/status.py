@@ -25,7 +25,14 @@ from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint, parse_endpoint
-from breakglass.services.errors import BadConnectionSettings, BreakglassError, Unreachable
+from breakglass.services.errors import (
+    BadConnectionSettings,
+    BreakglassError,
+    ClusterError,
+    MalformedMessage,
+    Unreachable,
+    UnsupportedByCluster,
+)
 from breakglass.services.kafka.cluster.describe_cluster import (
     BROKERS,
     CLUSTER_METADATA_TOPIC,
@@ -51,6 +58,7 @@ from breakglass.services.words.figures import count
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
 
+TIMED_OUT = "timed out"
 AT_ONCE = 64
 MOST_ADDRESSES = 200
 """Controllers name others, and these are asked in turn."""
@@ -97,6 +105,8 @@ class QuorumNode:
     lag: int | Unknown
     silent_ms: int | Unknown
     """How long ago it fetched from the leader."""
+    waits: bool = False
+    """A controller that refuses to answer for the cluster, as it does without a leader."""
 
     @property
     def name(self) -> str:
@@ -132,13 +142,24 @@ class QuorumStatus:
     @property
     def missing(self) -> tuple[QuorumNode, ...]:
         """Voters that neither answer nor fetch from the leader."""
+        fetching = self._fetching
+        return tuple(one for one in self._silent if one.id not in fetching)
+
+    @property
+    def unheard(self) -> tuple[QuorumNode, ...]:
+        """Voters that do not answer from here, and have fetched from the leader lately."""
+        fetching = self._fetching
+        return tuple(one for one in self._silent if one.id in fetching)
+
+    @property
+    def _silent(self) -> tuple[QuorumNode, ...]:
+        silent = (one for one in self.nodes if not one.broker and one.trouble)
+        return tuple(one for one in silent if one.id in self.voters)
+
+    @property
+    def _fetching(self) -> set[int]:
         known = self.quorum.voters if isinstance(self.quorum, Quorum) else ()
-        present = {voter.id for voter in known if voter.fetches}
-        return tuple(
-            one
-            for one in self.nodes
-            if not one.broker and one.id in self.voters and one.trouble and one.id not in present
-        )
+        return {voter.id for voter in known if voter.fetches}
 
     @property
     def lacking(self) -> int:
@@ -147,8 +168,27 @@ class QuorumStatus:
         return max(0, self.majority - present) if self.voters else 0
 
     @property
+    def ahead(self) -> tuple[QuorumNode, ...]:
+        """Brokers that have applied more than the leader has; these were asked before it."""
+        ends = [one.log_end for one in self.nodes if one.role is QuorumRole.LEADER]
+        end = max((one for one in ends if isinstance(one, int)), default=None)
+        if end is None:
+            return ()
+        return tuple(
+            one
+            for one in self.nodes
+            if one.broker and isinstance(one.applied, int) and one.applied > end
+        )
+
+    @property
     def in_order(self) -> bool:
-        return self.leader is not None and not self.lacking
+        return self.leader is not None and not self.lacking and not self.ahead
+
+    def _hanging(self) -> Iterator[str]:
+        """What to do with voters that are missing, but may run."""
+        hanging = [one.name for one in self.missing if TIMED_OUT in one.trouble]
+        if hanging:
+            yield f"The process of {_listed(hanging)} may hang: stop it before you start it again."
 
     def about(self) -> str:
         """The cluster, the kind of its quorum, and the voters."""
@@ -160,6 +200,21 @@ class QuorumStatus:
         """What to do first, then what not to do, in sentences."""
         missing, lacking = [one.name for one in self.missing], self.lacking
         present = len(self.voters) - len(missing)
+        if ahead := self.ahead:
+            ends = (one.log_end for one in self.nodes if one.role is QuorumRole.LEADER)
+            applied = max(one.applied for one in ahead if isinstance(one.applied, int))
+            yield (
+                f"Controller {self.leader} leads with a log that ends at {next(ends):,}, and "
+                f"{_listed(one.name for one in ahead)} applied one up to {applied:,}: its log is "
+                "blank or lags. Stop this controller, then compare the copies that controllers and "
+                "brokers have: breakglass quorum inspect."
+            )
+            yield (
+                "Do not start or restart brokers: under this log they rename the folders of their "
+                "topics to -stray."
+            )
+            yield DO_NOT[0]
+            return
         these = f"{present} of {len(self.voters)} voters answer{'s' * (present == 1)}"
         if self.leader is not None and not lacking:
             assert isinstance(self.quorum, Quorum)
@@ -172,8 +227,14 @@ class QuorumStatus:
                 yield f"{leads}, and {these}. Start {_listed(missing)} with {own}.{last}"
             elif len(self.voters) == 1:
                 yield f"{leads}. It is the only voter: if its disk is lost, no other can lead."
+            elif unheard := self.unheard:
+                yield (
+                    f"{leads}. {_listed(one.name for one in unheard)} did not answer, but fetched "
+                    "from the leader in the last 10 s: if it may be down, look again."
+                )
             else:
                 yield f"{leads}, and all {len(self.voters)} voters answer."
+            yield from self._hanging()
             return
         if isinstance(self.quorum, Unknown) and not (quorum_lost(self.quorum) or lacking):
             yield f"It is unknown if a controller leads: {self.quorum.reason}."
@@ -186,6 +247,7 @@ class QuorumStatus:
                 f"No controller leads: {these}, and a majority is {self.majority}. Start {which} "
                 f"with {own}; then nothing else is needed."
             )
+            yield from self._hanging()
         elif self.voters:
             yield (
                 f"No controller leads, but {these}, and a majority is {self.majority}: look again "
@@ -214,6 +276,7 @@ class _HeardController:
     members: tuple[Quorum, tuple[Voter, ...]] | Unknown = UNASKED
     epoch: int | Unknown = UNASKED
     levels: Mapping[str, int] = field(default_factory=dict)
+    waits: bool = False
 
 
 class _HeardBroker(NamedTuple):
@@ -329,6 +392,9 @@ def _ask_controller(sender: Sender, seconds: float) -> _HeardController:
             levels = sender.finalized(ANY_BROKER, deadline).levels
             described = describe_cluster(sender, deadline, CONTROLLERS)
         except BreakglassError as error:
+            if _refuses(error):
+                # Started again without a majority, it does not know the metadata.version.
+                return _HeardController(epoch=_epoch(sender, deadline), waits=True)
             return _HeardController(_trouble(error))
         return _HeardController(
             cluster_id=described.cluster_id,
@@ -337,6 +403,12 @@ def _ask_controller(sender: Sender, seconds: float) -> _HeardController:
             epoch=_epoch(sender, deadline),
             levels=levels,
         )
+
+
+def _refuses(error: BreakglassError) -> bool:
+    """Whether a node of Kafka that knows the question answered, with an error."""
+    others = (MalformedMessage, UnsupportedByCluster)
+    return isinstance(error, ClusterError) and not isinstance(error, others)
 
 
 def _trouble(error: BreakglassError) -> str:
@@ -383,7 +455,8 @@ def _nodes(
         trouble = "its address is unknown" if at is None else heard[at].trouble
         epoch = UNASKED if at is None else heard[at].epoch
         facts = _facts(node, voters, members, epoch)
-        yield QuorumNode(node, False, "?" if at is None else str(at), trouble, UNASKED, *facts)
+        where, waits = ("?", False) if at is None else (str(at), heard[at].waits)
+        yield QuorumNode(node, False, where, trouble, UNASKED, *facts, waits)
     for asked in brokers:
         broker = asked.broker
         facts = _facts(broker.id, voters, members, UNASKED)
@@ -427,7 +500,7 @@ class AnsweringNode(NamedTuple):
     broker: bool
     address: str
     asked: bool
-    """It answered; else something accepts connections at its address."""
+    """It answered; else something accepts connections at its address, or connecting timed out."""
     applied: int | Unknown = UNASKED
     """The offset up to which a broker has applied the metadata log."""
 
@@ -455,17 +528,19 @@ def answering_nodes(
 
     def ask(place: tuple[int, bool, Endpoint]) -> AnsweringNode | None:
         node, broker, address = place
-        if not listens(address, Deadline.after(seconds)):
+        if listens(address, Deadline.after(seconds)) is False:
             return None
         found = AnsweringNode(node, broker, str(address), asked=False)
         deadline = Deadline.after(seconds)
-        with closing(reach(address)) as sender, suppress(BreakglassError):
-            described = describe_cluster(sender, deadline, BROKERS if broker else CONTROLLERS)
-            if described.cluster_id != cluster_id:
-                return None
-            applied = sender.finalized(ANY_BROKER, deadline).offset + 1
+        with closing(reach(address)) as sender:
+            try:
+                described = describe_cluster(sender, deadline, BROKERS if broker else CONTROLLERS)
+                if described.cluster_id != cluster_id:
+                    return None
+                applied = sender.finalized(ANY_BROKER, deadline).offset + 1
+            except BreakglassError as error:
+                return found._replace(asked=not broker and _refuses(error))
             return found._replace(asked=True, applied=applied or UNASKED)
-        return found
 
     with ThreadPoolExecutor(AT_ONCE, "answering") as asking:
         found = [one for one in asking.map(ask, places) if one is not None]

@@ -9,7 +9,8 @@ when the broker starts, all its records are back. Nothing is written here: the o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +20,13 @@ from breakglass.services.divergence.log_source import open_log
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.model import TopicPartition, Unknown, kafka_id
 from breakglass.services.quorum.comparison import ComparedCopy
-from breakglass.services.quorum.data_folders import newest_ms
-from breakglass.services.quorum.image import Key, PartitionMetadata, replay
-from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
+from breakglass.services.quorum.data_folders import DataFindings, FoundReplica, newest_ms
+from breakglass.services.quorum.image import Key, PartitionMetadata
+from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies, state_of
 from breakglass.services.recovery.rescue.broker_folder import topic_id_in
 
+SHOWN = 5
+"""Topics that a sentence names."""
 LONGEST_NAME = 255
 """Kafka cuts the topic in a name that would be longer."""
 _STRAY = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-stray", re.ASCII)
@@ -36,6 +39,7 @@ class StrayFate(StrEnum):
     OTHER_COPY = "another copy"
     ASSIGNED_ELSEWHERE = "not assigned"
     PLACE_TAKEN = "place taken"
+    SHORTER = "shorter"
     NAME_TAKEN = "name taken"
     DELETED = "deleted"
     NOT_KNOWN = "not known"
@@ -78,14 +82,85 @@ def find_strays(
     found = inspect_copies(sources, copy, go_on)
     if isinstance(found.state, Unknown):
         raise Refused(f"{found.chosen.copy.path} cannot be read: {found.state.reason}")
-    others = [one for one in found.copies if one is not found.chosen]
+    return found, judged_strays(found)
+
+
+def judged_strays(found: QuorumInspection) -> tuple[FoundStray, ...]:
+    """The stray folders of what was *found*, by the chosen copy, which could be read."""
+    states: dict[Path, Mapping[Key, Any]] = {}
+
+    def knowing(key: Key) -> list[Path]:
+        """The other copies that know the partition."""
+        for one in found.copies:
+            if one is not found.chosen and one.copy.path not in states:
+                states[one.copy.path] = state_of(one.copy)
+        return [path for path, values in states.items() if key in values]
+
     strays = [
-        _judged(Path(name), folder.node, match, found, others)
+        _judged(Path(name), folder.node, match, found, knowing)
         for folder in found.named
         for name in folder.strays
         if (match := _STRAY.fullmatch(Path(name).name))
     ]
-    return found, tuple(strays)
+    longest: dict[tuple[Path, UUID | None], FoundStray] = {}
+    for one in strays:
+        if one.fate is StrayFate.RETURNS:
+            key = one.target, one.topic_id
+            longest[key] = max(longest.get(key, one), one, key=_length)
+    return tuple(
+        one._replace(fate=StrayFate.SHORTER, why=f"{first.path.name} of this partition is longer")
+        if (first := longest.get((one.target, one.topic_id), one)) is not one
+        and one.fate is StrayFate.RETURNS
+        else one
+        for one in strays
+    )
+
+
+def _length(stray: FoundStray) -> int:
+    return stray.end if isinstance(stray.end, int) else -1
+
+
+def evidence_in(found: QuorumInspection) -> tuple[FoundStray, ...]:
+    """The strays whose records a cluster that comes back would lack.
+
+    Not those of a topic that the copy deletes, and none whose partition has a log in the data
+    folders that goes as far: on the broker itself or, if the copy assigns the partition to other
+    brokers, on one of these.
+    """
+    if isinstance(found.state, Unknown):
+        return ()
+    data = found.data.found if isinstance(found.data, DataFindings) else ()
+    there: dict[tuple[UUID, int], list[FoundReplica]] = {}
+    for one in data:
+        there.setdefault((one.topic_id, one.partition.partition), []).append(one)
+
+    def lacks(stray: FoundStray) -> bool:
+        if stray.fate is StrayFate.DELETED or stray.end == 0:
+            return False
+        if stray.topic_id is None or not isinstance(stray.end, int):
+            return True
+        elsewhere = stray.fate is StrayFate.ASSIGNED_ELSEWHERE
+        return not any(
+            one.end.offset >= stray.end and (elsewhere or one.path == stray.target)
+            for one in there.get((stray.topic_id, stray.partition.partition), ())
+        )
+
+    return tuple(filter(lacks, judged_strays(found)))
+
+
+def counted(strays: Iterable[FoundStray]) -> dict[str, int | Unknown]:
+    """The records of each topic in *strays*: of each partition those of its longest log."""
+    most: dict[tuple[str, UUID | None, int], int] = {}
+    for one in strays:
+        key = (one.partition.topic, one.topic_id, one.partition.partition)
+        if isinstance(one.end, int) and isinstance(one.start, int):
+            most[key] = max(one.end - one.start, most.get(key, 0))
+    unread = {one.partition.topic for one in strays if isinstance(one.end, Unknown)}
+    sums = Counter[str]()
+    for (topic, _, _), number in most.items():
+        sums[topic] += number
+    names = sorted({*sums, *unread})
+    return {one: Unknown("a log cannot be read") if one in unread else sums[one] for one in names}
 
 
 def _judged(
@@ -93,7 +168,7 @@ def _judged(
     broker: int | Unknown,
     name: re.Match[str],
     found: QuorumInspection,
-    others: Sequence[ComparedCopy],
+    knowing: Callable[[Key], Sequence[Path]],
 ) -> FoundStray:
     topic_id = topic_id_in(path)
     assert isinstance(found.state, Mapping)
@@ -109,23 +184,30 @@ def _judged(
         start = end = newest = Unknown(str(error))
     held = (broker, path, partition, topic_id, start, end, newest)
     fate, why = _fate(held[:4], found.state, found.chosen)
-    if fate is StrayFate.NOT_KNOWN and topic_id is not None:
+    if fate in (StrayFate.NOT_KNOWN, StrayFate.NAME_TAKEN) and topic_id is not None:
         key = ("partition", topic_id, partition.partition)
-        knowing = [one for one in others if key in _state(one)]
-        if knowing:
-            names = ", ".join(str(one.copy.path) for one in knowing)
+        if copies := knowing(key):
+            names = ", ".join(map(str, copies))
             why = f"known to {names}: quorum plan --copy brings the cluster back from it"
             fate = StrayFate.OTHER_COPY
-        elif len(path.name) >= LONGEST_NAME:
+        elif fate is StrayFate.NOT_KNOWN and len(path.name) >= LONGEST_NAME:
             why = f"{why}; Kafka has cut its name, which begins {name[1]}"
     return FoundStray(*held, fate, why)
 
 
-def _state(one: ComparedCopy) -> Mapping[Key, Any]:
-    try:
-        return replay([one.copy], one.copy.end.offset).values
-    except BreakglassError:
-        return {}
+def stray_words(strays: Sequence[FoundStray]) -> str:
+    """Which topics have *strays*, and how many records are in them."""
+    records = counted(strays)
+    known = [number for number in records.values() if isinstance(number, int)]
+    named = [
+        f"{topic} {'unknown' if isinstance(number, Unknown) else f'{number:,}'}"
+        for topic, number in records.items()
+    ]
+    more = f" and {len(named) - SHOWN:,} more" if named[SHOWN:] else ""
+    return (
+        f"Brokers renamed {len(strays):,} folders to -stray, and {sum(known):,} records of "
+        f"{len(named):,} topics are in them: {', '.join(named[:SHOWN])}{more}"
+    )
 
 
 def _fate(
@@ -138,12 +220,12 @@ def _fate(
     if topic_id is None:
         return StrayFate.NOT_KNOWN, "its partition.metadata names no topic id"
     if ("topic", topic_id) not in state:
+        if topic_id in chosen.copy.deleted:
+            return StrayFate.DELETED, "the copy's log deletes its topic"
         ids = {name: key[1] for key, name in state.items() if key[0] == "topic"}
         if partition.topic in ids:
             other = kafka_id(ids[partition.topic])
             return StrayFate.NAME_TAKEN, f"topic {partition.topic} has another id, {other}"
-        if topic_id in chosen.copy.deleted:
-            return StrayFate.DELETED, "the copy's log deletes its topic"
         return StrayFate.NOT_KNOWN, "no copy that was named knows its topic id"
     assigned: PartitionMetadata | None = state.get(("partition", topic_id, partition.partition))
     if assigned is None:
@@ -152,5 +234,8 @@ def _fate(
         brokers = ",".join(map(str, assigned.replicas))
         return StrayFate.ASSIGNED_ELSEWHERE, f"the copy assigns the partition to {brokers}"
     if path.with_name(str(partition)).exists():
-        return StrayFate.PLACE_TAKEN, "the broker has made another folder of this partition"
+        return StrayFate.PLACE_TAKEN, (
+            "the broker has made another folder of this partition: if you want the stray, move "
+            "that folder out of the log directory, and run this again"
+        )
     return StrayFate.RETURNS, "the copy has its topic id and assigns it to this broker"

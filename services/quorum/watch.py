@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from breakglass.services.errors import Unreachable
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.cluster.log_dirs import read_broker_log_dirs
+from breakglass.services.kafka.cluster.settings import TopicValues, read_topic_values
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
+    EARLIEST,
     EpochAnswer,
     read_epoch_ends,
     read_leader_ends,
 )
 from breakglass.services.model import TopicPartition, Unknown, kafka_id
+from breakglass.services.patience import LOOK
 from breakglass.services.quorum.metadata_copy import METADATA_FOLDER, meta_properties
 from breakglass.services.snapshot import ClusterSnapshot
 
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.kafka.wire.deadline import Deadline
 
+BYTES = "retention.bytes"
 Ends = Mapping[TopicPartition, int | Unknown]
 
 
@@ -41,23 +49,12 @@ class ReturnProgress:
 def look_at_return(
     client: ReadClient, plan: Mapping[str, Any], deadline: Deadline
 ) -> ReturnProgress:
-    """The progress now, by the document of the plan and the log directories on this machine.
+    """The progress now, by the plan's document and the brokers' log directories on this machine.
 
     Raises:
         WrongCluster: the addresses lead to another cluster.
     """
-    strays: set[str] = set()
-    unseen: list[str] = []
-    for node in plan["nodes"]:
-        # Another broker may have a folder of that name here.
-        here = [
-            path
-            for path in map(Path, node["data"])
-            if meta_properties(path / METADATA_FOLDER)["node.id"] == str(node["node"])
-        ]
-        strays |= {str(path) for folder in here for path in folder.glob("*-stray")}
-        if node["broker"] and not (here and len(here) == len(node["data"])):
-            unseen.append(node["name"])
+    strays, unseen = looked_for(plan, {})
     try:
         seen = client.snapshot(deadline, with_settings=False)
         led = [one for one in seen.partitions if one.leader is not None]
@@ -76,17 +73,75 @@ def look_at_return(
                 end = ends.get(partition)
                 if isinstance(answer, EpochAnswer) and answer.epoch_end and isinstance(end, int):
                     ends[partition] = min(end, answer.epoch_end.end)
+        starts = read_leader_ends(client.sender, named, deadline, timestamp=EARLIEST)
+        topics = {one.topic for one, start in starts.items() if _gone(plan, one, start)}
+        settings = read_topic_values(client.sender, sorted(topics), deadline) if topics else {}
     except Unreachable:
         silent = ("The brokers do not answer.",)
         return ReturnProgress(tuple(_strays(plan, strays)), silent, tuple(unseen))
     require_same_cluster(plan["cluster_id"], seen.cluster_id)
-    return replace(judge_return(plan, seen, ends, strays), unseen=tuple(unseen))
+    strays, unseen = looked_for(plan, _log_dirs(client, plan, seen, deadline))
+    kept = {
+        topic: values.valid for topic, values in settings.items() if isinstance(values, TopicValues)
+    }
+    found = judge_return(plan, seen, ends, strays, starts, kept, now_ms())
+    return replace(found, unseen=tuple(unseen))
+
+
+def _log_dirs(
+    client: ReadClient, plan: Mapping[str, Any], seen: ClusterSnapshot, deadline: Deadline
+) -> dict[int, list[Path]]:
+    """The log directories that each live broker of the plan uses, if it says so."""
+    found: dict[int, list[Path]] = {}
+    for broker in {one["node"] for one in plan["nodes"] if one["broker"]} & {*seen.live}:
+        with suppress(BreakglassError):
+            listed = read_broker_log_dirs(client.sender, broker, deadline.sooner(LOOK))
+            found[broker] = [Path(one.path) for one in listed]
+    return found
+
+
+def looked_for(
+    plan: Mapping[str, Any], used: Mapping[int, Sequence[Path]]
+) -> tuple[dict[str, str], list[str]]:
+    """The stray folders on this machine, and the brokers some of whose directories are elsewhere.
+
+    Of a stray in a directory that the plan read a copy of, the key is its name there. A broker
+    that did not say which directories it has *used* has those of the plan.
+    """
+    strays: dict[str, str] = {}
+    unseen: list[str] = []
+    known = {*plan["strays_before"], *(one["path"] for one in plan["lost"]["strays"])}
+    for node in plan["nodes"]:
+        paths = used.get(node["node"]) or [*map(Path, node["data"])]
+        # Another broker may have a folder of that name here.
+        here = [
+            path
+            for path in paths
+            if meta_properties(path / METADATA_FOLDER)["node.id"] == str(node["node"])
+        ]
+        for folder in (one for path in here for one in path.glob("*-stray")):
+            names = (f"{data}/{folder.name}" for data in node["data"])
+            same = (one for one in names if {one, one.rpartition(".")[0]} & known)
+            strays[next(same, str(folder))] = str(folder)
+        if node["broker"] and not (here and len(here) == len(paths)):
+            unseen.append(node["name"])
+    return strays, unseen
 
 
 def judge_return(
-    plan: Mapping[str, Any], seen: ClusterSnapshot, ends: Ends, strays: Collection[str]
+    plan: Mapping[str, Any],
+    seen: ClusterSnapshot,
+    ends: Ends,
+    strays: Mapping[str, str],
+    starts: Ends = MappingProxyType({}),
+    settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    at_ms: int = 0,
 ) -> ReturnProgress:
-    """The progress, by what brokers say and which *strays* are on disk."""
+    """The progress at *at_ms*, by what brokers say and which *strays* are on disk.
+
+    The keys of *strays* are their names in the plan. *settings* has those of each topic with a log
+    that begins later than on disk.
+    """
     wrong, awaited, confirmed = list(_strays(plan, strays)), [], []
     voter, quorum = plan["request"]["voter"]["node"], seen.quorum
     if isinstance(quorum, Unknown) or quorum.leader is None:
@@ -124,14 +179,44 @@ def judge_return(
                 f"{partition} has the records of its longest log on disk up to {end:,} only, and "
                 f"that log ended at {before:,}: stop every broker before the others cut their logs."
             )
+    for partition, start in starts.items():
+        gone = _gone(plan, partition, start) if str(partition) in shown else 0
+        before = plan["ends"][str(partition)]
+        if gone and not _expired(before, start, settings.get(partition.topic, {}), at_ms):
+            wrong.append(
+                f"{partition} began at {before['start']:,} on disk and begins at {start:,} now: "
+                f"{gone:,} records are gone, and retention does not explain it. Unless a client "
+                "deleted them, stop every broker before others lose theirs."
+            )
     total = len(plan["ends"])
     confirmed.append(f"Logs with the records of their longest log on disk: {whole:,} of {total:,}.")
     return ReturnProgress(tuple(wrong), tuple(awaited), confirmed=tuple(confirmed))
 
 
-def _strays(plan: Mapping[str, Any], strays: Collection[str]) -> Iterator[str]:
+def _gone(plan: Mapping[str, Any], partition: TopicPartition, start: int | Unknown) -> int:
+    """How many offsets of the log on disk lie before *start*."""
+    before = plan["ends"][str(partition)]
+    if isinstance(start, Unknown) or "start" not in before:
+        return 0
+    return int(max(0, min(start, before["end"]) - before["start"]))
+
+
+def _expired(
+    before: Mapping[str, Any], start: int | Unknown, settings: Mapping[str, str], at_ms: int
+) -> bool:
+    """Whether retention may have deleted the records before *start*."""
+    some = isinstance(start, int) and start < before["end"]
+    if "delete" not in settings.get("cleanup.policy", "delete"):
+        return False
+    kept_ms, kept_bytes = (int(settings.get(name, -1)) for name in ("retention.ms", BYTES))
+    # The last record is deleted by its age only.
+    aged = kept_ms >= 0 and (some or before["newest_ms"] + kept_ms < at_ms)
+    return aged or (some and (kept_bytes >= 0 or not settings))
+
+
+def _strays(plan: Mapping[str, Any], strays: Mapping[str, str]) -> Iterator[str]:
     """New stray folders, but for those that the plan leaves."""
     left = {one["path"] for one in plan["lost"]["strays"]}
     for path in sorted({*strays} - {*plan["strays_before"]}):
         if path.rpartition(".")[0] not in left:
-            yield f"{path} is new: stop that broker; the plan did not expect it."
+            yield f"{strays[path]} is new: stop that broker; the plan did not expect it."

@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from breakglass.services.model import Unknown, kafka_id
-from breakglass.services.quorum.machine_steps import STOP, MachineStep, ServiceManager
+from breakglass.services.quorum.machine_steps import (
+    STOP,
+    MachineStep,
+    ServiceManager,
+    rebuild_indexes,
+)
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -20,10 +25,14 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Lines of one kind that a command shows; its document has all of them."""
-BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log ends."
+UNCLOSED = (
+    "Logs with an index that ends in zeros: retention deletes their records, unless you remove "
+    ".kafka_cleanshutdown before the broker starts"
+)
+BACK = "The cluster is back as the plan has it: leader, brokers, ISRs, log starts and ends."
 NOT_LOOKED = (
-    "No -stray folder was looked for on {}, whose log directories are not on this machine. Look "
-    "there: find LOG_DIR -maxdepth 1 -name '*-stray'"
+    "No -stray folder was looked for on {}, whose log directories are not on this machine, so this "
+    "ends with 1. Look there: find LOG_DIR -maxdepth 1 -name '*-stray'"
 )
 CAVEATS = (
     "Kafka does not store the metadata log's high watermark: the last records of a copy may not "
@@ -58,6 +67,8 @@ def copy_lines(found: QuorumInspection, one: ComparedCopy, most: int = SHOWN) ->
             f"The best copy is {path}: epoch {end.epoch}, log end {end.offset:,}. "
             "Raft ranks copies by the epoch of the last record, then by the log end."
         )
+        if found.formatted:
+            yield found.formatted
     else:
         yield _compared(one)
     for damage in one.copy.damage:
@@ -191,6 +202,11 @@ def _data(data: DataFindings, copy: str, most: int) -> Iterator[str]:
             f"copy gives out ids from {data.next_producer_id or 0:,} on: a new producer would get "
             "an id that is in the logs, and its records could be dropped as duplicates."
         )
+    if data.unclosed:
+        yield f"{UNCLOSED}: {len(data.unclosed):,}."
+        yield from _first([*map(str, data.unclosed)], most)
+        for folder in sorted({one.parent for one in data.unclosed}):
+            yield f"    {rebuild_indexes(folder)}"
     if data.unread:
         yield f"Files and folders that could not be read: {len(data.unread):,}."
         yield from _first(data.unread, most)
@@ -239,6 +255,12 @@ def plan_lines(plan: QuorumPlan, most: int = SHOWN) -> Iterator[str]:
             "Logs that are damaged: what follows is given up",
             [f"{copy}: {damage}" for copy, damage in plan.damaged],
         ),
+        (f"{UNCLOSED}; the steps have the command", [*map(str, plan.unclosed)]),
+        (
+            "Something listens at these addresses, or connecting timed out: make sure that the "
+            "nodes are off",
+            plan.listening,
+        ),
         ("Not named, so it may have more than any folder here", plan.missing),
         ("Unknown", plan.unknown),
     ):
@@ -251,6 +273,7 @@ def first_lines(manager: ServiceManager) -> tuple[str, ...]:
     """What comes before the first step."""
     return (
         "Stop what formats or restarts nodes by itself: operators, --ignore-formatted.",
+        "Paths are as they were named. If one is a copy, write the node's own in its place.",
         "Stop every node that these steps start, before the first of them:",
         f"    {STOP[manager]}",
     )

@@ -326,10 +326,15 @@ class BrokerConnection:
         )
 
 
-def listens(address: Endpoint, deadline: Deadline) -> bool:
-    """Whether anything accepts connections at *address*; nothing is sent."""
+def listens(address: Endpoint, deadline: Deadline) -> bool | None:
+    """Whether anything accepts connections at *address*; nothing is sent.
+
+    None: connecting timed out, as with a machine that is off or a process that hangs.
+    """
     try:
         _connected(address, deadline, lambda _: None).close()
+    except TimeoutError:
+        return None
     except (OSError, UnicodeError, OverflowError):
         return False
     return True

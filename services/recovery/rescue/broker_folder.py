@@ -39,6 +39,8 @@ META, LOCK, PARTITION_METADATA = "meta.properties", ".lock", "partition.metadata
 CLEANED, STARTS = "cleaner-offset-checkpoint", "log-start-offset-checkpoint"
 REACHED = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint")
 """The high watermarks, and the offsets before which all was flushed."""
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+"""A broker that finds it in a log directory takes the indexes there as they are."""
 EPOCHS = "leader-epoch-checkpoint"
 MAX_FILE_BYTES = 1024 * 1024
 OFFSET_DIGITS = 20

@@ -6,15 +6,18 @@ What is there is asked of Kafka's own tool; what is lost is what was killed.
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster, LabOptions
 from breakglass.services.lab.properties import SUPER_USER
-from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.topics import configure_topic, create_topic
+from breakglass.services.recovery.rescue.broker_folder import CLEAN_SHUTDOWN
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
 from tests.lab.quorum.lagging import (
@@ -41,6 +44,8 @@ from tests.lab.quorum.test_return import (
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("quorum")]
 
+OFTEN = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
+"""How often brokers look for records that are too old."""
 OPTIONS: LabOptions = {"brokers": 2, "overrides": OVERRIDES, "tethered": True}
 
 
@@ -140,8 +145,12 @@ def test_q17_q18_a_lost_quorum_returns_when_those_are_started_that_are_named(
 def test_q14_q19_a_formatted_majority_makes_strays_of_all_topics_and_they_come_back(
     tmp_path: Path,
 ) -> None:
-    """Nothing but the folder that nobody formatted knows the topics."""
+    """Nothing but the folder that nobody formatted knows the topics.
+
+    The brokers stop cleanly, and so leave the indexes of their strays as they allocated them.
+    """
     options: LabOptions = {"brokers": 2, "controllers": 3, "tethered": True}
+    options["overrides"] = OFTEN
     with Cluster.up(tmp_path / "lab", **options) as cluster:
         create_topic(cluster, OLD, [(1, 2)])
         produce(cluster, OLD, 1, 20)
@@ -155,14 +164,21 @@ def test_q14_q19_a_formatted_majority_makes_strays_of_all_topics_and_they_come_b
         cluster.wait_until(
             lambda: all(any(one.glob(f"{OLD}-0.*-stray")) for one in folders), "the strays"
         )
+        cluster.wait_ready()
+        for node in cluster.brokers:
+            node.stop()
+        assert all((one / CLEAN_SHUTDOWN).exists() for one in folders)
         kill_everything(cluster)
 
         named = addresses(*cluster.brokers, survivor)
         copy = ("--copy", f"log:{copy_of(survivor)}")
+        out = tmp_path / "refused"
+        ended = breakglass("quorum", "plan", *named, *copy, "--voter", survivor.id, "--out", out)
+        assert (ended.code, f"{OLD} 20" in ended.err, out.exists()) == (3, True, False)
         ended = breakglass("quorum", "strays", *named, *copy)
-        moves = [line for line in ended.out.splitlines() if line.startswith("    mv ")]
-        assert (ended.code, len(moves)) == (0, 2)
-        bash("\n".join(moves))
+        commands = [line for line in ended.out.splitlines() if line.startswith("    ")]
+        assert (ended.code, [line.split()[0] for line in commands]) == (0, ["rm", "test"] * 2)
+        bash("\n".join(commands))
         assert breakglass("quorum", "strays", *named, "--json").document["strays"] == []
         lost = Lost(Lagged(cluster, survivor), False, tmp_path)
         plan = planned(lost, tmp_path, *cluster.brokers, survivor, voter=survivor.id, more=copy)
@@ -171,4 +187,29 @@ def test_q14_q19_a_formatted_majority_makes_strays_of_all_topics_and_they_come_b
         follow(lost, ended.out)
         cluster.wait_ready()
         cluster.wait_until(lambda: set(cluster.partition(OLD, 0).isr) == {1, 2}, "the ISR")
+        wait_for_retention(cluster)
         assert values_of(cluster, OLD, 0) == [*range(20)]
+        watched = ("quorum", "watch", plan, "--bootstrap-server", cluster.bootstrap_servers)
+        assert breakglass(*watched).code == 0
+
+
+def wait_for_retention(cluster: Cluster) -> None:
+    """Return after both brokers have deleted what is too old: that of topics made now."""
+    for broker in (1, 2):
+        topic = f"expired-{broker}"
+        create_topic(cluster, topic, [(broker,)])
+        configure_topic(cluster, topic, {"retention.ms": "1"})
+        for number in (1, 2):
+            # The second time, a whole look of the broker at all its logs lies between.
+            produce(cluster, topic, 1, 5)
+            cluster.wait_until(partial(deletes, cluster, topic, 5 * number), "retention to delete")
+
+
+def deletes(cluster: Cluster, topic: str, end: int) -> bool:
+    """Whether the log begins at *end* or later."""
+    servers = {"bootstrap.servers": cluster.lab_bootstrap, "group.id": "looks-at-starts"}
+    consumer = Consumer(servers)
+    try:
+        return int(consumer.get_watermark_offsets(Position(topic, 0), 60)[0]) >= end
+    finally:
+        consumer.close()

@@ -117,6 +117,23 @@ def test_q04_each_reason_to_become_a_stray_is_named(disks: Disks) -> None:
     assert not found.in_order
 
 
+def test_q21_an_index_that_was_not_closed_is_named_if_its_broker_stopped_cleanly(
+    disks: Disks,
+) -> None:
+    """A trimmed index is not named, nor a segment without a batch, nor a log that is recovered."""
+    trimmed, zeros = struct.pack(">qi", T0, 4), bytes(120)
+    named = disks.replica(1, 0, 5)
+    for number, records, content in ((1, 5, trimmed), (2, 0, zeros), (3, 5, b"")):
+        folder = disks.replica(1, number, records)
+        (folder / f"{0:020}.timeindex").write_bytes(content)
+    (named / f"{0:020}.timeindex").write_bytes(trimmed + zeros)
+    states = [state(1)] * 4
+    assert disks.against(*states).in_order
+    (disks.root / "1" / ".kafka_cleanshutdown").touch()
+    found = disks.against(*states)
+    assert (found.unclosed, found.in_order) == ((named,), False)
+
+
 def test_q05_a_member_below_a_high_watermark_had_left_the_isr(disks: Disks) -> None:
     disks.replica(1, 0, 5, committed=5)
     disks.replica(2, 0, 8, committed=7)
@@ -325,6 +342,14 @@ def test_q11_a_topic_that_was_deleted_and_made_again_after_the_copy_is_the_newer
         assert (kept.topics, kept.replaced, len(kept.rivals)) == ((), {}, 1)
         assert all("ends at 150" in why for why in kept.left.values())
         assert set(kept.left) == {one.path for one in some if one.topic_id == LEDGER}
+
+
+def test_q11_without_a_time_no_topic_looks_older() -> None:
+    old, made = on(2, 200)._replace(newest_ms=90), on(1, 60, topic=("orders", LEDGER))
+    values: dict[Key, object] = {("topic", ORDERS): "orders", ("partition", ORDERS, 0): known(1, 2)}
+    (why,) = mend(values, [old, made], (), {}).left.values()
+    assert "unknown age" in why
+    assert "older" not in why
 
 
 def test_q11_of_two_topics_of_a_name_that_the_copy_does_not_know_the_newer_one_is_made() -> None:

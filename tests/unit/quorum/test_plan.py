@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,15 @@ from tests.unit.quorum.clusters import LEDGER, ORDERS, small_log
 from tests.unit.quorum.test_data_folders import Disks
 from tests.unit.quorum.test_inspection import HOLD
 
+AGAIN = UUID(int=0x0C)
+SCRAM = {
+    "name": "alice",
+    "mechanism": 1,
+    "salt": b"s",
+    "stored_key": b"k",
+    "server_key": b"k",
+    "iterations": 4096,
+}
 VOTER = "102@kafka-c102:9093"
 C103 = AnsweringNode(103, False, "c103:9093", asked=True)
 B3 = AnsweringNode(3, True, "b3:9092", asked=True)
@@ -229,13 +239,18 @@ def remade(folders: Folders, *newer: int, at_ms: int) -> dict[str, Any]:
     return folders.planned()
 
 
+def ending(document: dict[str, Any]) -> tuple[str, int]:
+    one = document["ends"]["orders-0"]
+    return one["topic_id"], one["end"]
+
+
 def test_q13_a_topic_that_was_made_again_replaces_the_one_of_the_copy(folders: Folders) -> None:
     document = remade(folders, 1, 3, at_ms=T0 + 60_000)
     assert "replace topic orders" in document["consent"]
     assert "leave 1 stray" in document["consent"]
     (stray,) = document["lost"]["strays"]
     assert stray["path"] == f"{folders.disks.root}/2/orders-0"
-    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(LEDGER), "end": 5, "epoch": 0}
+    assert ending(document) == (kafka_id(LEDGER), 5)
     ended = folders.prepare("--write", "--json")
     assert ended.code == 0, ended.err
     (b2,) = [one for one in ended.document["steps"] if one["title"] == "Start b2"]
@@ -247,7 +262,7 @@ def test_q13_a_topic_that_may_have_been_made_again_is_given_up_by_name(folders: 
     given_up = f"give up topic orders with id {kafka_id(LEDGER)}"
     assert {given_up, "leave 2 strays"} <= {*document["consent"]}
     assert all("ends at 5" in one["why"] for one in document["lost"]["strays"])
-    assert document["ends"]["orders-0"] == {"topic_id": kafka_id(ORDERS), "end": 9, "epoch": 0}
+    assert ending(document) == (kafka_id(ORDERS), 9)
 
 
 def test_q16_a_log_that_is_no_member_of_the_isr_is_not_awaited(folders: Folders) -> None:
@@ -276,12 +291,13 @@ def test_q13_a_topic_without_a_folder_may_have_one_that_was_not_named(folders: F
     log.add(*topic("ledger", LEDGER, (1, 2)))
     folders.save(101, log)
     folders.disks.replica(1, 0, 5, topic="fresh", topic_id=UUID(int=0x0C))
+    folders.disks.replica(1, 0, 5)
     said = folders.planned()["unknown"]
     assert any("If no other log directory has one" in line and "ledger" in line for line in said)
     assert any(line.startswith("How many replicas the new partitions had: 1.") for line in said)
 
 
-def test_q21_a_broker_whose_data_was_not_named_starts_last_and_not_on_an_empty_disk(
+def test_q25_a_broker_whose_data_was_not_named_starts_last_and_not_on_an_empty_disk(
     folders: Folders,
 ) -> None:
     """Alone in an ISR it would lead with an empty log, and the others would cut theirs."""
@@ -332,6 +348,129 @@ def test_q15_a_node_of_both_roles_is_a_broker_alone_until_a_static_quorum_grows(
     assert settings["Start b1"][0] == "process.roles=broker"
     assert settings["Start b1"][-1] == voters
     assert "Leave CONTROLLER out" in settings["Start b1"][1]
+
+
+def test_q21_the_step_of_a_broker_has_its_indexes_made_anew(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    for one in (1, 2):
+        index = folders.disks.replica(one, 0, 5) / f"{0:020}.timeindex"
+        index.write_bytes(bytes(120))
+    clean = folders.disks.root / "1" / ".kafka_cleanshutdown"
+    clean.touch()
+    folders.disks.root.joinpath("1", ".lock").touch()
+    assert len(folders.planned()["unclosed"]) == 1
+    steps = folders.prepare("--write", "--json").document["steps"]
+    removing = {one["title"]: [line for line in one["commands"] if "rm " in line] for one in steps}
+    assert [title for title, lines in removing.items() if lines] == ["Start b1"]
+    subprocess.run(["bash", "-euc", *removing["Start b1"]], check=True, timeout=60)
+    assert not clean.exists()
+
+
+def renamed(folder: Path) -> Path:
+    return folder.rename(folder.with_name(f"{folder.name}.{'0a' * 16}-stray"))
+
+
+def test_q22_folders_that_are_strays_refuse_the_plan_until_they_are_back_or_given_up(
+    folders: Folders,
+) -> None:
+    """b1's log is the shortest, and the only one that has its name."""
+    folders.save(101, whole_log())
+    folders.disks.replica(1, 0, 5)
+    strays = [renamed(folders.disks.replica(one, 0, 9)) for one in (2, 3)]
+    strays.append(renamed(folders.disks.replica(1, 1, 4)))
+    refused = folders.plan()
+    assert (refused.code, "orders 13" in refused.err) == (3, True)
+    data = [f"log:{one}" for one in sorted(folders.disks.root.iterdir())]
+    ended = breakglass("quorum", "inspect", *folders.named, *data, "--json")
+    assert (ended.code, ended.document["in_order"]) == (1, False)
+    assert ended.document["stray_records"] == {"orders": 13}
+
+    consent = folders.planned("--give-up-strays")["consent"]
+    assert "give up 13 records of orders in strays" in consent
+    assert folders.prepare("--write").code == 0
+    (folders.root / "plan").unlink()
+    for stray in strays:
+        stray.rename(stray.with_name(stray.name.partition(".")[0]))
+    document = folders.planned()
+    assert not any("stray" in one for one in document["consent"])
+    assert ["longest log is on 2,3" in one for one in document["mended"]] == [True, False]
+
+
+def test_q22_a_stray_does_not_count_if_a_folder_goes_as_far_or_its_topic_was_deleted(
+    folders: Folders,
+) -> None:
+    log = whole_log()
+    log.add(*topic("ledger", LEDGER, (1, 2)))
+    log.add(record("RemoveTopicRecord", topic_id=LEDGER))
+    folders.save(101, log)
+    renamed(folders.disks.replica(2, 0, 9))
+    renamed(folders.disks.replica(9, 0, 9))
+    renamed(folders.disks.replica(1, 0, 3, topic="ledger", topic_id=LEDGER))
+    folders.disks.replica(2, 0, 9)
+    folders.planned()
+    (folders.root / "plan").unlink()
+    renamed(folders.disks.replica(1, 0, 10))
+    folders.disks.replica(1, 0, 9)
+    assert folders.plan().code == 3
+
+
+def test_q23_a_copy_of_controllers_that_were_formatted_anew_is_not_the_best(
+    folders: Folders,
+) -> None:
+    """It is longer, and of a later epoch; one broker made a topic since."""
+    blank = MetadataLog(epoch=3)
+    level = record("FeatureLevelRecord", name="metadata.version", feature_level=25)
+    blank.add(level, at_ms=T0 + 86_400_000)
+    blank.add(broker(1), broker(2), broker(3), *topic("fresh", AGAIN, (1,)))
+    blank.add(record("UserScramCredentialRecord", **SCRAM))
+    for _ in range(20):
+        blank.add(noop())
+    new, old = folders.save(101, blank), folders.save(103, whole_log())
+    alone = breakglass("quorum", "inspect", *folders.named, "--json").document
+    assert (alone["best"], alone["in_order"]) == (f"{new}/__cluster_metadata-0", False)
+    folders.disks.replica(2, 0, 5)
+    renamed(folders.disks.replica(1, 0, 5, topic="ledger", topic_id=LEDGER))
+    folders.disks.replica(1, 0, 5, topic="fresh", topic_id=AGAIN)
+    folders.named.append(f"log:{folders.save(2, ledgers := whole_log())}")
+    ledgers.add(*topic("ledger", LEDGER, (1, 2)))
+    folders.save(2, ledgers)
+
+    refused = folders.plan("--give-up-strays")
+    assert (refused.code, "3 topic ids" in refused.err) == (3, True), refused.err
+    data = [f"log:{one}" for one in sorted(folders.disks.root.iterdir())]
+    found = breakglass("quorum", "inspect", *folders.named, *data, "--json").document
+    assert found["best"] == f"{folders.root}/n2/__cluster_metadata-0"
+    assert "formatted again" in found["formatted"]
+    relations = {one["path"].split("/")[-2]: one["relation"] for one in found["copies"]}
+    assert relations == {"n2": "best", "n101": "fork", "n103": "prefix"}
+
+    for copy, lost, given_up in (
+        (
+            folders.root / "n2",
+            0,
+            f"c101 from 0 to {blank.offset} with 1 topic (fresh), 0 settings ",
+        ),
+        (old, 2, f"c101 from 0 to {blank.offset} with 1 topic (fresh), 0 settings "),
+        (new, 0, f"b2 from 0 to {ledgers.offset} with 2 topics (ledger, orders), 1 setting "),
+    ):
+        document = folders.planned("--copy", f"log:{copy}", "--give-up-strays")
+        (folders.root / "plan").unlink()
+        assert document["lost"]["records"] == lost
+        assert any(one.startswith(f"give up {given_up}") for one in document["consent"])
+    assert document["consent"][-1].endswith("and 0 users")
+
+
+def test_q23_a_copy_that_knows_no_topic_of_the_data_folders_is_chosen_by_name(
+    folders: Folders,
+) -> None:
+    blank = MetadataLog()
+    blank.add(record("FeatureLevelRecord", name="metadata.version", feature_level=25))
+    blank.add(broker(1))
+    one = folders.save(101, blank)
+    folders.disks.replica(1, 0, 5)
+    refused = folders.plan()
+    assert (refused.code, "formatted again" in refused.err) == (3, True)
+    assert len(folders.planned("--copy", f"log:{one}")["mended"]) == 1
 
 
 @contextmanager
@@ -551,6 +690,38 @@ def test_q14_a_folder_that_changed_since_the_plan_is_named(folders: Folders) -> 
     ended = folders.prepare("--write")
     assert (ended.code, str(replica.parent) in ended.err) == (3, True)
     assert not (folders.root / "out").exists()
+
+
+def test_q14_a_log_that_changed_inside_is_named(folders: Folders) -> None:
+    folders.save(101, whole_log())
+    segment = folders.disks.replica(1, 0, 5) / f"{0:020}.log"
+    folders.planned()
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    ended = folders.prepare("--write")
+    assert (ended.code, str(segment.parent.parent) in ended.err) == (3, True)
+
+
+def test_q15_the_steps_do_not_act_on_a_copy(folders: Folders) -> None:
+    """A node has a lock in each directory that it uses, and a copy has none."""
+    log = whole_log()
+    copy = folders.save(1, log)
+    log.add(noop())
+    folders.save(101, log)
+    data = folders.disks.replica(1, 0, 5).parent
+    for used in (False, True):
+        if used:
+            for one in (copy, data):
+                (one / ".lock").touch()
+        folders.planned()
+        steps = folders.prepare("--write", "--json").document["steps"]
+        (step,) = [one for one in steps if one["title"] == "Start b1"]
+        said = "\n".join([*step["commands"], *step["check"]])
+        assert [str(one) in said for one in (copy, data)] == [used, used]
+        assert ("EACH_OF_ITS_LOG_DIRS" in said) != used
+        (folders.root / "plan").unlink()
+        shutil.rmtree(folders.root / "out")
 
 
 def test_q14_a_plan_that_was_edited_is_refused(folders: Folders) -> None:

@@ -21,6 +21,8 @@ from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.connection import listens
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Denied, Silent, Unknown
 from breakglass.services.quorum.image import BrokerRegistration, ControllerRegistration, Key
 from breakglass.services.quorum.status import (
@@ -104,6 +106,38 @@ def test_q17_what_is_unknown_is_not_called_lost() -> None:
     assert "start the missing controllers" in next(nobody.advice())
 
 
+def test_q24_a_leader_whose_log_ends_before_what_brokers_have_applied_is_not_healthy() -> None:
+    def found(applied: int | Unknown) -> QuorumStatus:
+        healthy = status(leader=101, voters=(101,))
+        (own,) = healthy.nodes
+        leader = replace(own, role=QuorumRole.LEADER, log_end=21)
+        broker = replace(own, id=1, broker=True, applied=applied, role=QuorumRole.UNKNOWN)
+        return replace(healthy, nodes=(leader, broker))
+
+    for applied in (21, NOT_READ):
+        assert found(applied).in_order
+    blank = found(683)
+    first, second, *_ = blank.advice()
+    assert (blank.in_order, [one.name for one in blank.ahead]) == (False, ["b1"])
+    assert all(part in first for part in ("Controller 101", "21", "683", "blank or lags", "Stop"))
+    assert second.startswith("Do not start or restart brokers")
+
+
+def test_q17_a_voter_that_does_not_answer_is_not_called_answering() -> None:
+    (said,) = status(101, leader=103, fetched=900).advice()
+    assert "c101 did not answer" in said
+    assert "all 3" not in said
+
+
+def test_q17_a_voter_that_times_out_may_hang() -> None:
+    found = status(101, 102)
+    first, second, *_ = found.nodes
+    hung = replace(first, trouble="timed out")
+    said = list(replace(found, nodes=(hung, *found.nodes[1:])).advice())
+    assert "process of c101 may hang" in said[1]
+    assert second.trouble in "connection refused"
+
+
 class Controllers:
     """Three controllers on loopback, as DescribeCluster names them; those in `down` are stopped."""
 
@@ -185,6 +219,19 @@ def test_q17_one_controller_names_the_others_and_each_is_asked_for_its_epoch(
     assert (found.cluster_id, found.voters, found.lacking) == (CLUSTER, THREE, 1)
 
 
+def test_q17_a_controller_that_refuses_without_a_majority_runs(controllers: Controllers) -> None:
+    """As Kafka 4.3.1 does when it is started again: it does not know the metadata.version."""
+    refusal = DescribeClusterResponse(error_code=35, error_message="not supported", brokers=[])
+    controllers.nodes[101].serve(DescribeClusterRequest, lambda _: refusal, (0, 1))
+    controllers.nodes[102].stop()
+    found = controllers.look(None, 103, 101)
+    assert [one.name for one in found.missing] == ["c102"]
+    assert [(one.name, one.waits) for one in found.nodes if not one.trouble] == [
+        ("c101", True),
+        ("c103", False),
+    ]
+
+
 def test_q17_the_leader_knows_voters_observers_and_their_log_ends(controllers: Controllers) -> None:
     controllers.leader = 102
     with FakeCluster(1) as cluster, closing(cluster.client()) as client:
@@ -222,13 +269,18 @@ def test_q17_brokers_that_do_not_answer_end_it_unless_a_controller_was_named(
 @pytest.fixture
 def places() -> Iterator[dict[int, FakeBroker]]:
     with ExitStack() as stack:
-        yield {one: stack.enter_context(FakeBroker()) for one in (1, 2, 101, 102, 103)}
+        yield {one: stack.enter_context(FakeBroker()) for one in (1, 2, *range(101, 106))}
 
 
 def test_q18_nodes_are_asked_where_the_copy_says_that_they_listen(
-    places: dict[int, FakeBroker],
+    places: dict[int, FakeBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """b1 and c101 answer; b2's address is of another cluster by now; c102 hangs up; c103 is off."""
+    """b1, c101 and c104 answer, c104 with an error; b2's address is of another cluster by now.
+
+    c102 hangs up, c103 is off, and nothing says whether c105 is.
+    """
+    refusal = DescribeClusterResponse(error_code=35, brokers=[])
+    places[104].serve(DescribeClusterRequest, lambda _: refusal, (0, 1))
 
     def told(cluster: str) -> Any:
         return lambda _: DescribeClusterResponse(cluster_id=cluster, brokers=[])
@@ -244,10 +296,18 @@ def test_q18_nodes_are_asked_where_the_copy_says_that_they_listen(
         else:
             state["broker", node] = BrokerRegistration(1, None, False, False, None, (), at)
     access = ReadAccess(ConnectionSettings((Endpoint("none", 1),)))
+    hung = places[105].endpoint
+
+    def listening(address: Endpoint, deadline: Deadline) -> bool | None:
+        return None if address == hung else listens(address, deadline)
+
+    monkeypatch.setattr("breakglass.services.quorum.status.listens", listening)
     found = answering_nodes(state, CLUSTER, access.sender_at, DEADLINE_SECONDS)
     assert [(one.name, one.asked) for one in found] == [
         ("c101", True),
         ("c102", False),
+        ("c104", True),
+        ("c105", False),
         ("b1", True),
     ]
 
