@@ -773,8 +773,8 @@ class WatchPage(LaterStage):
             return
         yield from (Words(f"STOP: {line}", Role.BOMB) for line in found.wrong)
         if not found.wrong and not found.awaited:
-            yield Words(BACK, Role.VERIFIED)
+            yield Words(BACK, Role.WAITING if found.unseen else Role.VERIFIED)
         yield from (Words(f"Waiting: {line}", Role.WAITING) for line in found.awaited)
         yield from (Words(f"Confirmed: {line}", Role.VERIFIED) for line in found.confirmed)
         if found.unseen:
-            yield Words(NOT_LOOKED.format(", ".join(found.unseen)), Role.MUTED)
+            yield Words(NOT_LOOKED.format(", ".join(found.unseen)), Role.WAITING)

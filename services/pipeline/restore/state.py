@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -143,6 +143,13 @@ def own_settings(root: Path, now: TopicSource) -> dict[str, str]:
     A restore gives a topic others until its records are proved. If one is unfinished, the settings
     are those that it is to give back.
     """
+    for _, state in unfinished_into(root, now):
+        return dict(state.settings)
+    return dict(now.identity.config)
+
+
+def unfinished_into(root: Path, now: TopicSource) -> Iterator[tuple[Path, RestoreState]]:
+    """The unfinished restores into the topic *now*, with their folders below *root*."""
     name = now.name
     # Of a restore, of put-backs, of checkpoints: a root has a folder for each topic ever restored.
     places = (name, f"{name}~tail-*", f"checkpoint-*/{name}")
@@ -153,8 +160,21 @@ def own_settings(root: Path, now: TopicSource) -> dict[str, str]:
             and not state.ended
             and (state.target, state.topic_id) == (name, str(now.identity.topic_id))
         ):
-            return dict(state.settings)
-    return dict(now.identity.config)
+            yield path.parent, state
+
+
+def require_alone(root: Path, now: TopicSource, own: Collection[Path]) -> None:
+    """Check that no restore into the topic *now* but those in the folders *own* is unfinished.
+
+    Raises Refused: another is, and its resume would write again what this one writes.
+    """
+    for folder, state in unfinished_into(root, now):
+        if folder not in own and not state.failed:
+            raise Refused(
+                f"a restore into {now.name} from {state.source} is unfinished, and would write "
+                "again what this one writes: while its process runs, wait for it (`breakglass "
+                "journal list`); else run that one again with --resume first"
+            )
 
 
 def begun_restore(
@@ -169,6 +189,8 @@ def begun_restore(
     state = read_state(folder)
     topic_id = None if now is None else str(now.identity.topic_id)
     require_hopeful(state, topic_id)
+    if now is not None:
+        require_alone(folder.parent, now, [folder])
     if state is not None and state.ended:
         state = None
     if options.resume and now is not None and is_complete(folder, now):

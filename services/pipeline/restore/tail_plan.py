@@ -41,6 +41,7 @@ from breakglass.services.pipeline.restore.state import (
     RestoreState,
     own_settings,
     read_state,
+    require_alone,
     source_of,
 )
 from breakglass.services.pipeline.restore.target import read_targets
@@ -470,6 +471,7 @@ class _TopicTail:
                 counts = [segment.count for part in parts for segment in part.segments]
                 left_out[source.name] += Counter({RECREATED: sum(counts)})
         begun = {source.name: self._begun(source, now) for source in same}
+        require_alone(self.state_root, now, [one.state_folder(self.state_root) for one in same])
         chosen: dict[str, list[PartitionPlan]] = {source.name: [] for source in sources}
         live = {source.partition: source for source in now.partitions}
         for partition in wanted:
@@ -512,9 +514,14 @@ class _TopicTail:
             return None
         if not self.options.resume:
             raise Refused(
-                f"restoring the tail of {self.topic} from {source.name} is unfinished: while its "
+                f"restoring the tail of {self.topic} from {state.source} is unfinished: while its "
                 "process runs, wait for it (`breakglass journal list`); else run again with "
                 "--resume"
+            )
+        if state.source != source_of(source.one):
+            raise Refused(
+                f"the unfinished restore of the tail of {self.topic} is from {state.source}: name "
+                "the folder of that rescue"
             )
         return state
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from breakglass.services.errors import PipelineError
+from breakglass.services.errors import PipelineError, Refused
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.pipeline.restore.offset_map import (
@@ -30,7 +30,11 @@ from breakglass.services.pipeline.restore.options import (
 )
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
-from breakglass.services.pipeline.restore.state import RestoreState, own_settings
+from breakglass.services.pipeline.restore.state import (
+    RestoreState,
+    own_settings,
+    require_alone,
+)
 from breakglass.services.pipeline.restore.tail_plan import (
     ABORTED,
     RECREATED,
@@ -495,3 +499,19 @@ def test_b38_the_settings_that_an_unfinished_restore_gave_a_topic_are_not_taken_
     assert own_settings(tmp_path, replace(now, identity=TopicIdentity("orders"))) != own
     replace(begun, ended=True).keep()
     assert own_settings(tmp_path, now) == given
+
+
+@pytest.mark.parametrize("place", ["orders", "orders~tail-b2"])
+def test_b40_a_restore_into_a_topic_waits_for_the_unfinished_one_of_another_source(
+    place: str, tmp_path: Path
+) -> None:
+    """Each would count what the other is still to write as missing: both write it."""
+    now = TopicSource(TopicIdentity("orders", topic_id=UUID(int=2)), (), {})
+    folder = tmp_path / place
+    state = RestoreState("r", "orders", "/rescue/b2", str(folder), {}, {}, transactional=True)
+    begun = state.begin().bound(UUID(int=2))
+    with pytest.raises(Refused, match="from /rescue/b2 is unfinished"):
+        require_alone(tmp_path, now, [tmp_path / "orders~tail-b1"])
+    require_alone(tmp_path, now, [folder])
+    replace(begun, failed="its records are gone").keep()
+    require_alone(tmp_path, now, [])
