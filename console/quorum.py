@@ -16,14 +16,7 @@ import typer
 from breakglass.console.cli import new_app
 from breakglass.console.exits import FAILED, StopSignal
 from breakglass.console.guarded import GuardedCommand, say_facts
-from breakglass.console.options import (
-    SECONDS,
-    AsJson,
-    GivenConsent,
-    Seconds,
-    Write,
-    connected,
-)
+from breakglass.console.options import SECONDS, AsJson, GivenConsent, Seconds, Write, connected
 from breakglass.console.output import (
     columns,
     json_text,

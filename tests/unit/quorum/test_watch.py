@@ -14,13 +14,7 @@ from breakglass.services.quorum.watch import (
     look_at_return,
     looked_for,
 )
-from breakglass.services.snapshot import (
-    Broker,
-    ClusterDescription,
-    ClusterSnapshot,
-    Quorum,
-    Voter,
-)
+from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum, Voter
 from tests.kit.deadlines import ample
 from tests.unit.quorum.clusters import LEDGER, ORDERS
 

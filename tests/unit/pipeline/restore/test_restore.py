@@ -30,11 +30,7 @@ from breakglass.services.pipeline.restore.options import (
 )
 from breakglass.services.pipeline.restore.producing import Producing
 from breakglass.services.pipeline.restore.proof import unowned_spans
-from breakglass.services.pipeline.restore.state import (
-    RestoreState,
-    own_settings,
-    require_alone,
-)
+from breakglass.services.pipeline.restore.state import RestoreState, own_settings, require_alone
 from breakglass.services.pipeline.restore.tail_plan import (
     ABORTED,
     RECREATED,
