@@ -179,6 +179,21 @@ def test_r26_a_leader_after_an_election_of_ours_is_compared_with_what_that_one_k
     assert [(one.leader, one.best, one.missing) for one in seen] == [(1, 2, 10)] * blamed
 
 
+def test_r26_what_an_election_left_out_is_counted_once_whoever_leads_later(
+    led_cluster: FakeCluster,
+) -> None:
+    come_back(led_cluster, 80)
+    (first,) = look(led_cluster)
+    state = led_cluster.story.states[POWER]
+    moved = replace(state, leader=2, leader_epoch=state.leader_epoch + 1)
+    led_cluster.story.states[POWER] = moved
+    assert look(led_cluster) == [first], "b2 has all that b1 had"
+    led_cluster.hold(3, POWER, (0, 70))
+    led_cluster.story.states[POWER] = replace(moved, leader=3, leader_epoch=moved.leader_epoch + 1)
+    again, _ = look(led_cluster)
+    assert (again.leader, again.best_end, again.missing) == (3, 80, 10)
+
+
 def test_each_election_is_compared_once(led_cluster: FakeCluster) -> None:
     come_back(led_cluster, 90)
     assert look(led_cluster) == [], "it came back whole"
