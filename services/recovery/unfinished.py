@@ -487,11 +487,14 @@ class Resume:
             confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
             cut = self._cut_by_another(confirmed.values())
             self._note(confirmations(self.survey.view, confirmed | cut))
-            self._note_elected_elsewhere((confirmed | cut).values())
+            elsewhere = self._note_elected_elsewhere((confirmed | cut).values())
+            unsaved = {part.target.partition for part in found.led if not part.rescued}
             restored = self._restore(tuple(confirmed.values()), found.led)
             led = tuple(
                 replace(cut[one.partition], order_restored=one.order_restored)
                 if one.partition in cut
+                else self._by_another(one, saved=one.partition not in unsaved)
+                if one.partition in elsewhere and one.succeeded
                 else one
                 for one in climb(observer, restored, Deadline.after(limits.ladder))
             )
@@ -527,8 +530,21 @@ class Resume:
                 )
         return found
 
-    def _note_elected_elsewhere(self, led: Iterable[PartitionOutcome]) -> None:
-        """Journal leaders that another client elected: a ledger settles their records by them."""
+    def _by_another(self, led: PartitionOutcome, *, saved: bool) -> PartitionOutcome:
+        """*led*, which another client elected before this run did."""
+        reason, rescue = "another client elected it", self.recovery.rescue
+        if rescue is not None and not saved and rescue.needed(led.target):
+            reason += (
+                " before the rescue had saved what this cut: do not start the brokers that hold it "
+                "before their log folders are saved (`breakglass report` counts it)"
+            )
+        return replace(led, result=RecoveryResult.ALREADY_ONLINE, reason=reason)
+
+    def _note_elected_elsewhere(self, led: Iterable[PartitionOutcome]) -> set[TopicPartition]:
+        """Journal leaders that another client elected: a ledger settles their records by them.
+
+        Returns their partitions.
+        """
         ours = {
             partition
             for step in self.survey.view.steps
@@ -536,9 +552,12 @@ class Resume:
             for partition, outcome in step.outcomes.items()
             if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN)
         }
+        for step in self.survey.view.unsettled:
+            ours |= {*step.unsettled} if step.name in _ELECTIONS else set()
         elsewhere = [one for one in led if one.succeeded and one.partition not in ours]
         if elsewhere:
             self.recovery.note("these have a leader that was not elected from here", elsewhere)
+        return {one.partition for one in elsewhere}
 
     def _still_written(
         self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]

@@ -387,12 +387,18 @@ def test_r13_the_order_is_left_where_it_may_not_be_put_back(
     assert bench.assignment(target) == WRITTEN
 
 
-def test_r13_an_order_that_we_did_not_write_is_not_put_back(bench: Bench) -> None:
-    """It is the one we wanted, but the journal does not announce that we wrote it."""
+def test_r13_what_another_client_elected_keeps_its_order_and_is_not_called_ours(
+    bench: Bench,
+) -> None:
+    """It is the order we wanted, but the journal does not announce that we wrote it."""
     (target,) = bench.offline()
     plan(bench, [target])
     lead(bench, target, 1, assignment=WRITTEN)
-    assert results(finished(bench)) == [ELECTED]
+    (outcome,) = finished(bench)
+    assert (outcome.result, outcome.reason) == (
+        RecoveryResult.ALREADY_ONLINE,
+        "another client elected it",
+    )
     assert (bench.assignment(target), bench.controller.steps) == (WRITTEN, [])
 
 
