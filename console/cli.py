@@ -323,12 +323,11 @@ def breakglass(
 ) -> None:
     """Bring offline Kafka partitions back, with the least possible loss.
 
-    What is lost? Which replica loses least? How do you put saved records back?
-    Without a command the console opens; its options are those of `breakglass console`.
-    No breakglass command changes the cluster without --write and your consent; --dry-run overrides
-    --write everywhere.
-    `breakglass help COMMAND` explains a command, and `breakglass help connection` how to name the
-    cluster.
+    What is lost? Which replica loses least? How do you put the rest back? `triage`, `recover` and
+    `backup restore` answer. Without a command the console opens; its options are those of
+    `breakglass console`. No breakglass command changes the cluster without --write and your
+    consent; --dry-run overrides --write everywhere. `breakglass help COMMAND` explains a command,
+    and `breakglass help connection` how to name the cluster.
     """
 
 

@@ -115,7 +115,7 @@ Journals = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SOURCE_HELP = "Log folder of a broker that is down; `after` also takes rescue:DIR (repeatable)."
+SOURCE_HELP = "Log folder of a broker that is down (repeatable); under `after`, also a rescue."
 SOURCE = typer.Option("--source", "--from", metavar="log:DIR|rescue:DIR", help=SOURCE_HELP)
 Sources = Annotated[list[str] | None, SOURCE]
 Write = Annotated[

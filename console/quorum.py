@@ -56,14 +56,13 @@ if TYPE_CHECKING:
 
 app = new_app(
     "See which controllers are missing; bring a cluster back.\n\n"
-    "Without a command: asks brokers, and controllers at their own listeners, those of "
-    "--bootstrap-controller and those that brokers and controllers know. It says which controllers "
-    "to start, and what not to do. Exits with 0 if a controller leads, and with 1 if none does or "
-    "it is unknown.\n\n"
-    "If the disks of a majority are lost: each controller and each broker has a copy of the "
-    "metadata log. inspect compares the copies, plan decides what becomes of each node, prepare "
-    "writes the folder of the new controller, watch follows the return. strays shows the folders "
-    "that brokers renamed to -stray."
+    "Without a command, it asks the brokers, and at their own listeners the controllers that "
+    "--bootstrap-controller names or that other nodes know. It says which controllers to start and "
+    "what not to do. Exits with 0 if a controller leads, with 1 if none does or it is unknown.\n\n"
+    "If the disks of a majority are lost, the cluster can come back from a copy of the metadata "
+    "log, which every controller and broker has. inspect compares the copies; plan decides what "
+    "becomes of each node; prepare writes the folder of the new controller; watch follows the "
+    "return. strays shows the folders that brokers renamed to -stray."
 )
 
 COLUMNS = columns(

@@ -116,11 +116,11 @@ def rescue(connection: Connection, wanted: RescueRequest) -> None:
 
     --before-return BROKER is for a broker that leads offline partitions as soon as it is started.
     Run the command before you start it: it saves the records of these partitions that other
-    replicas hold and the broker may lack. If its log cannot be read, it saves everything that they
-    hold: a power cut may have taken records that the broker had acknowledged and not flushed. It
-    exits with 1 if records are left out, if a replica cannot be read, or if another leader was
-    elected without this broker's log. In the last case, save the broker's log folders before you
-    start it, because it would also truncate its own log.
+    replicas hold and the broker may lack. That is everything that they hold, unless the broker
+    already runs and reports its log: a power cut may have taken records that it had acknowledged
+    and not flushed. The command exits with 1 if records are left out, if a replica cannot be read,
+    or if another leader was elected without this broker's log. In the last case, save the broker's
+    log folders before you start it, because it would also truncate its own log.
 
     --source log:DIR saves whole partitions from the disk of a broker that is down, without
     contacting a cluster. With --bootstrap-server, only the records that the current leaders do not
