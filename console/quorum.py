@@ -156,25 +156,20 @@ def inspect(
     folders agree with it, and with 1 if a copy is damaged, forked or not compared, or something
     would be lost.
     """
-    from breakglass.services.quorum.inspection import inspect_copies
-    from breakglass.services.quorum.strays import counted, evidence_in, stray_words
+    from breakglass.services.quorum.strays import counted, inspect_with_strays
 
     with StopSignal() as stop:
         stop.armed()
-        found = inspect_copies(sources, copy, stop.go_on)
-        renamed = evidence_in(found)
-    in_order = found.in_order and not renamed
+        found = inspect_with_strays(sources, copy, stop.go_on)
     if as_json:
-        more = {"in_order": in_order, "stray_records": counted(renamed), "caveats": CAVEATS}
+        more = {"stray_records": counted(found.renamed), "caveats": CAVEATS}
         print_json({**_inspection_document(found), **more})
     else:
         print_table(COLUMNS, [_copy_row(one) for one in found.copies])
         print_lines(inspection_lines(found))
-        if renamed:
-            print_lines([f"{stray_words(renamed)}. Run breakglass quorum strays first."])
     for caveat in CAVEATS:
         say(caveat)
-    raise typer.Exit(0 if in_order else FAILED)
+    raise typer.Exit(0 if found.in_order else FAILED)
 
 
 @app.command()
@@ -302,17 +297,16 @@ def watch(
                 for line in () if progress.wrong else progress.awaited:
                     say(line)
             said = progress
-            if progress.wrong or not progress.awaited or stop.requested:
+            if progress.ended or stop.requested:
                 break
             time.sleep(EVERY_SECONDS)
-    back = not (progress.wrong or progress.awaited or progress.unseen)
     if as_json:
-        print_json({"schema": 1, "back": back, **members(progress, "wrong awaited unseen")})
+        print_json({"schema": 1, **members(progress, "back wrong awaited unseen")})
     else:
         print_lines(progress.wrong or progress.awaited or [BACK])
         if progress.unseen:
             print_lines([NOT_LOOKED.format(", ".join(progress.unseen))])
-    raise typer.Exit(0 if back else FAILED)
+    raise typer.Exit(0 if progress.back else FAILED)
 
 
 @app.command()
@@ -405,7 +399,7 @@ def _node_row(one: QuorumNode) -> Sequence[object]:
         *(one.name, one.role, count(one.epoch), one.log_end_text, count(one.lag)),
         f"{fetched / 1000:,.0f} s" if isinstance(fetched, int) else "?",
         one.address,
-        one.trouble or ("runs, waits for a majority" if one.waits else "yes"),
+        one.answers,
     )
 
 
@@ -430,7 +424,7 @@ def _inspection_document(found: QuorumInspection) -> dict[str, Any]:
     return {
         "schema": 1,
         "best": found.copies[0].copy.path,
-        **members(found, "formatted topic_ids"),
+        **members(found, "in_order formatted topic_ids"),
         "chosen": found.chosen.copy.path,
         "copies": [_copy(one) for one in found.copies],
         "undecoded": [{"offset": offset, "record": name} for offset, name in found.unknown],

@@ -36,7 +36,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown
 from breakglass.services.patience import REQUEST
 from breakglass.services.quorum.comparison import ComparedCopy, Relation
-from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies
+from breakglass.services.quorum.inspection import QuorumInspection
 from breakglass.services.quorum.machine_steps import (
     MachineStep,
     NodeStep,
@@ -51,6 +51,7 @@ from breakglass.services.quorum.status import (
     answering_nodes,
     look_at_quorum,
 )
+from breakglass.services.quorum.strays import inspect_with_strays
 from breakglass.services.quorum.watch import ReturnProgress, look_at_return
 from breakglass.services.quorum.wording import (
     BACK,
@@ -220,7 +221,8 @@ class LaterStage(StagePage):
 
 def answers(node: QuorumNode) -> Words:
     """Whether it answers, or why not."""
-    return Words(node.trouble, Role.OFFLINE) if node.trouble else Words("yes")
+    role = Role.OFFLINE if node.trouble else Role.WAITING if node.waits else None
+    return Words(node.answers, role)
 
 
 def fetched(node: QuorumNode) -> str:
@@ -232,7 +234,7 @@ def fetched(node: QuorumNode) -> str:
 def node_lines(node: QuorumNode) -> Iterator[str]:
     """Everything about a node; what is unknown has its reason."""
     yield f"{node.name} at {node.address}"
-    yield f"Answers: {f'no: {node.trouble}' if node.trouble else 'yes'}"
+    yield f"Answers: {f'no: {node.trouble}' if node.trouble else node.answers}"
     yield f"Role: {node.role}"
     for label, value in (
         ("Epoch", node.epoch),
@@ -473,7 +475,9 @@ class CopiesPage(LaterStage):
         self._voter = ""
 
     def on_mount(self) -> None:
-        self.ask(lambda inquiry: inspect_copies(self._sources, None, inquiry.go_on), self._show)
+        self.ask(
+            lambda inquiry: inspect_with_strays(self._sources, None, inquiry.go_on), self._show
+        )
 
     def key_of(self, row: CopyRow) -> Any:
         return row.compared.copy.path
@@ -731,8 +735,8 @@ class WatchPage(LaterStage):
 
     TITLE = "Watch of the return"
     ABOUT = (
-        "Looks each second at the leader of the controllers, the brokers, the ISRs and the log "
-        "ends, and at new -stray folders in the plan's log directories on this machine. It stops "
+        "Looks each second at the leader of the controllers, the brokers, the ISRs, log starts and "
+        "ends, and at new -stray folders in the brokers' log directories on this machine. It stops "
         "you with one sentence if a step went wrong."
     )
     AUTO_FOCUS = "#above"
@@ -747,8 +751,7 @@ class WatchPage(LaterStage):
         self._progress: ReturnProgress | None = None
 
     def tick(self) -> None:
-        progress = self._progress
-        ended = progress is not None and (progress.wrong or not progress.awaited)
+        ended = self._progress is not None and self._progress.ended
         if self.inquiry is None and not ended:
             self.ask(self._look, self._seen)
 
@@ -773,7 +776,7 @@ class WatchPage(LaterStage):
             return
         yield from (Words(f"STOP: {line}", Role.BOMB) for line in found.wrong)
         if not found.wrong and not found.awaited:
-            yield Words(BACK, Role.WAITING if found.unseen else Role.VERIFIED)
+            yield Words(BACK, Role.VERIFIED if found.back else Role.WAITING)
         yield from (Words(f"Waiting: {line}", Role.WAITING) for line in found.awaited)
         yield from (Words(f"Confirmed: {line}", Role.VERIFIED) for line in found.confirmed)
         if found.unseen:

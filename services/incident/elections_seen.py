@@ -168,18 +168,6 @@ def as_elected(leader: ReplicaLog, offline_epoch: int) -> ReplicaLog:
     return replace(leader, log_end=end, epochs=EpochHistory(older, history.complete_from))
 
 
-def until(log: ReplicaLog, end: int) -> ReplicaLog:
-    """*log* without what it had from *end* on."""
-    if isinstance(log.log_end, Unknown) or log.log_end <= end:
-        return log
-    mark, history = log.high_watermark, log.epochs
-    if not isinstance(history, Unknown):
-        older = [replace(one, end=min(one.end, end)) for one in history.ranges if one.start < end]
-        history = EpochHistory(tuple(older), history.complete_from)
-    mark = min(mark, end) if isinstance(mark, int) else mark
-    return replace(log, log_end=end, high_watermark=mark, epochs=history)
-
-
 def followed(seen: ElectionSeen, logs: Mapping[int, ReplicaLog | None]) -> ElectionSeen:
     """*seen* with the state of its holders, whose *logs* were read again; None: no answer."""
     holders = tuple(

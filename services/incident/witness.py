@@ -32,7 +32,6 @@ from breakglass.services.incident.elections_seen import (
     election_seen,
     followed,
     unacknowledged,
-    until,
     witnessed,
 )
 from breakglass.services.incident.row import IncidentRow
@@ -45,6 +44,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.evidence.gather import FewLogs
+from breakglass.services.recovery.judgement.ranking import clipped
 from breakglass.services.recovery.remembered.recollection import ElectionKey, Recollection
 from breakglass.services.recovery.remembered.store import Heard, Key, key_of
 from breakglass.services.recovery.rescue.broker_folder import rescues_in
@@ -102,9 +102,7 @@ def _came_back(snapshot: ClusterSnapshot, known: Recollection) -> Iterator[_Came
     agreed: dict[Key, dict[int, int]] = {}
     for (topic_id, partition, epoch), leader in known.elected().items():
         agreed.setdefault((topic_id, partition), {})[epoch] = leader
-    counted: dict[Key, list[ElectionSeen]] = {}
-    for one in Observations(snapshot.cluster_id, known.folder).load():
-        counted.setdefault((one.seen.topic_id, one.seen.partition), []).append(one.seen)
+    counted: dict[Key, list[ElectionSeen]] | None = None
     for state in snapshot.partitions:
         key = key_of(state)
         if state.leader is None or key not in remembered:
@@ -118,10 +116,14 @@ def _came_back(snapshot: ClusterSnapshot, known: Recollection) -> Iterator[_Came
             if was.state.leader_epoch < epoch < state.leader_epoch:
                 # What that election left out was agreed to: later leaders may lack no more.
                 was = replace(was, logs=tuple([log for log in was.logs if log.broker == leader]))
+        if counted is None:
+            counted = {}
+            for one in Observations(snapshot.cluster_id, known.folder).load():
+                counted.setdefault((one.seen.topic_id, one.seen.partition), []).append(one.seen)
         for seen in counted.get(key, ()):
             if was.state.leader_epoch < seen.leader_epoch < state.leader_epoch:
                 # What that election left out is known, and no later leader is to blame for it.
-                was = replace(was, logs=tuple([until(log, seen.log_end) for log in was.logs]))
+                was = replace(was, logs=tuple([clipped(log, seen.log_end) for log in was.logs]))
         if was.logs:
             yield _CameBack(was, state)
 

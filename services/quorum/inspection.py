@@ -33,6 +33,7 @@ from breakglass.services.recovery.rescue.broker_folder import (
 
 if TYPE_CHECKING:
     from breakglass.services.quorum.status import AnsweringNode
+    from breakglass.services.quorum.strays import FoundStray
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class QuorumInspection:
     """How many of them the best copy knows, and the best of those that part where they begin."""
     answering: tuple[AnsweringNode, ...] = ()
     """Nodes that run at the addresses in the chosen copy, if these were asked."""
+    renamed: tuple[FoundStray, ...] = ()
+    """Folders that brokers renamed to ``-stray``, with records that no other folder has."""
 
     @property
     def cluster_id(self) -> str | Unknown:
@@ -131,6 +134,7 @@ class QuorumInspection:
             all(one.proved and not one.copy.damage for one in self.copies)
             and not self.unknown
             and not self.surviving
+            and not self.renamed
             and (self.chosen is self.copies[0] or not any(one.lacks for one in self.lacks))
             and (self.data is None or (isinstance(self.data, DataFindings) and self.data.in_order))
         )
@@ -165,9 +169,10 @@ def inspect_copies(
         raise UsageError(f"no folder has {METADATA_FOLDER}: name one of a controller or a broker.")
     _require_one_cluster(copies, folders)
     wanted = None if chosen is None else metadata_folder(_path(chosen))
-    topic_ids = {one.topic_id for folder in folders for one in folder.replicas}
-    topic_ids |= {topic_id_in(stray) for path in paths for stray in path.glob("*-stray")}
-    compared, known = _ranked(copies, topic_ids - {None}, wanted)
+    on_disk = {one.topic_id for folder in folders for one in folder.replicas}
+    on_disk |= {topic_id_in(stray) for path in paths for stray in path.glob("*-stray")}
+    topic_ids = {one for one in on_disk if one is not None}
+    compared, known = _ranked(copies, topic_ids, wanted)
     choice = compared[0]
     if chosen is not None:
         named = [one for one in compared if one.copy.path == wanted]
@@ -177,15 +182,14 @@ def inspect_copies(
             )
         choice = named[0]
     found_all = _inspected(compared, choice, folders, go_on, all_of_them=chosen is None)
-    ids = topic_ids - {None}
     if not known and isinstance(found_all.state, Mapping):
-        known = {compared[0].copy.path: _known(ids, found_all.state, choice.copy)}
+        known = {compared[0].copy.path: _known(topic_ids, found_all.state, choice.copy)}
     named_folders = tuple(map(_named, paths))
-    return replace(found_all, named=named_folders, topic_ids=len(ids), known_ids=known)
+    return replace(found_all, named=named_folders, topic_ids=len(topic_ids), known_ids=known)
 
 
 def _ranked(
-    copies: Sequence[MetadataCopy], topic_ids: Collection[UUID | None], wanted: Path | None
+    copies: Sequence[MetadataCopy], topic_ids: Collection[UUID], wanted: Path | None
 ) -> tuple[tuple[ComparedCopy, ...], dict[Path, int]]:
     """The copies, the best one first, and how many of the *topic_ids* in data folders some know.
 
@@ -279,7 +283,7 @@ def _inspected(
     )
 
 
-def _known(topic_ids: Collection[UUID | None], state: Mapping[Key, Any], copy: MetadataCopy) -> int:
+def _known(topic_ids: Collection[UUID], state: Mapping[Key, Any], copy: MetadataCopy) -> int:
     """How many of *topic_ids* are in *state*, or are deleted by *copy*."""
     return len(({key[1] for key in state if key[0] == "topic"} | copy.deleted) & {*topic_ids})
 

@@ -37,10 +37,10 @@ from breakglass.services.quorum.image import (
     Key,
     PartitionMetadata,
 )
-from breakglass.services.quorum.inspection import QuorumInspection, inspect_copies, state_of
+from breakglass.services.quorum.inspection import QuorumInspection, state_of
 from breakglass.services.quorum.machine_steps import NodeAction, NodeStep, lacks_data
 from breakglass.services.quorum.metadata_copy import LogPosition, MetadataCopy, VoterSet
-from breakglass.services.quorum.strays import counted, evidence_in, stray_words
+from breakglass.services.quorum.strays import SHOWN, counted, inspect_with_strays, stray_words
 from breakglass.services.recovery.plan.partition_file import digest_of, parse_json, read_text
 from breakglass.services.rights import open_new
 from breakglass.services.topic_backup.folder import storage_errors
@@ -58,8 +58,6 @@ MOST_EPOCH = 2**31 - 1 - 2 * EPOCHS_ABOVE
 DIRECTORIES_SINCE = 17
 """The metadata.version from which partitions have log directories, 3.7-IV2."""
 LISTENER = "CONTROLLER"
-SHOWN = 5
-"""Topics and users that a phrase names."""
 Ask = Callable[[Mapping[Key, Any], str | Unknown], "tuple[AnsweringNode, ...]"]
 """Looks which nodes of a state answer at their addresses, and are of the cluster of that id."""
 _VOTER = re.compile(r"(\d+)(?:@(\[[\da-fA-F:.]+\]|[\w.-]+):(\d+))?", re.ASCII)
@@ -272,7 +270,7 @@ def look(
     sources: Sequence[str], copy: str | None, go_on: Callable[[], object], ask: Ask
 ) -> QuorumInspection:
     """What is in the folders, and which of their nodes answer. Raises as `inspect_copies`."""
-    found = inspect_copies(sources, copy, go_on)
+    found = inspect_with_strays(sources, copy, go_on)
     if isinstance(found.state, Unknown):
         return found
     return replace(found, answering=ask(found.state, found.cluster_id))
@@ -315,11 +313,10 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         )
     if isinstance(found.data, Unknown):
         raise Refused(f"The data folders cannot be compared: {found.data.reason}")
-    evidence = evidence_in(found)
-    if evidence and not request.without_strays:
+    if found.renamed and not request.without_strays:
         raise Refused(
-            f"{stray_words(evidence)}. Run breakglass quorum strays with the same folders, do what "
-            "it says, and plan again; or give these records up with --give-up-strays."
+            f"{stray_words(found.renamed)}. Run breakglass quorum strays with the same folders, do "
+            "what it says, and plan again; or give these records up with --give-up-strays."
         )
     copies = [one.copy for one in found.copies]
     directories = {one.path: known for one in found.named if (known := _uuid(one.directory_id))}
@@ -419,7 +416,7 @@ def plan_of(found: QuorumInspection, request: QuorumRequest) -> QuorumPlan:
         listening=tuple(f"{one.name} at {one.address}" for one in found.answering if not one.asked),
         missing=missing,
         unknown=tuple(_unknown(found, state, mending, everything=whole == {*brokers})),
-        stray_records=counted(evidence),
+        stray_records=counted(found.renamed),
         unclosed=data.unclosed if data else (),
     )
 
@@ -458,18 +455,14 @@ def _with(copy: MetadataCopy) -> str:
     topics = sorted(name for key, name in state.items() if key[0] == "topic")
     settings = sum(len(one) for key, one in state.items() if key[0] == "settings")
     users = sorted({str(key[1]) for key in state if key[0] == "scram"})
-    none: list[str] = []
-    counts = (
-        ("topic", topics, len(topics)),
-        ("setting", none, settings),
-        ("user", users, len(users)),
-    )
-    parts = []
-    for noun, names, number in counts:
-        more = ", ..." if names[SHOWN:] else ""
-        named = f" ({', '.join(names[:SHOWN])}{more})" if names else ""
-        parts.append(f"{number:,} {noun}{'s' * (number != 1)}{named}")
-    return f" with {', '.join(parts[:-1])} and {parts[-1]}"
+    own = _counted("topic", len(topics), topics), _counted("setting", settings)
+    return f" with {', '.join(own)} and {_counted('user', len(users), users)}"
+
+
+def _counted(noun: str, number: int, names: Sequence[str] = ()) -> str:
+    more = ", ..." if names[SHOWN:] else ""
+    named = f" ({', '.join(names[:SHOWN])}{more})" if names else ""
+    return f"{number:,} {noun}{'s' * (number != 1)}{named}"
 
 
 def _require_stopped(

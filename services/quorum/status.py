@@ -113,6 +113,11 @@ class QuorumNode:
         return f"{'b' if self.broker else 'c'}{'?' if self.id is None else self.id}"
 
     @property
+    def answers(self) -> str:
+        """Whether it answers, or why not."""
+        return self.trouble or ("runs, waits for a majority" if self.waits else "yes")
+
+    @property
     def log_end_text(self) -> str:
         """By the leader; without one, the least that it can be."""
         if isinstance(self.log_end, Unknown) and isinstance(self.applied, int):
@@ -220,9 +225,7 @@ class QuorumStatus:
             assert isinstance(self.quorum, Quorum)
             leads = f"Controller {self.leader} leads at epoch {self.quorum.leader_epoch:,}"
             if missing:
-                last = (
-                    " If one more stops, no controller leads." if present == self.majority else ""
-                )
+                last = " If one more stops, no controller leads." * (present == self.majority)
                 own = "its own disk" if len(missing) == 1 else "their own disks"
                 yield f"{leads}, and {these}. Start {_listed(missing)} with {own}.{last}"
             elif len(self.voters) == 1:
@@ -446,17 +449,14 @@ def _nodes(
     for address, node in ids.items():
         by_id.setdefault(node, []).append(address)
     for address in by_id.pop(None, ()):
-        trouble, epoch = heard[address].trouble, heard[address].epoch
-        facts = _facts(None, voters, members, epoch)
-        yield QuorumNode(None, False, str(address), trouble, UNASKED, *facts)
+        facts = _facts(None, voters, members, heard[address].epoch)
+        yield QuorumNode(None, False, str(address), heard[address].trouble, UNASKED, *facts)
     for node, addresses in sorted(by_id.items(), key=lambda row: row[0] or 0):
         # An address that answers, if the controller has one.
         at = min(addresses, key=lambda one: bool(heard[one].trouble), default=None)
-        trouble = "its address is unknown" if at is None else heard[at].trouble
-        epoch = UNASKED if at is None else heard[at].epoch
-        facts = _facts(node, voters, members, epoch)
-        where, waits = ("?", False) if at is None else (str(at), heard[at].waits)
-        yield QuorumNode(node, False, where, trouble, UNASKED, *facts, waits)
+        said = _HeardController("its address is unknown") if at is None else heard[at]
+        facts, where = _facts(node, voters, members, said.epoch), str(at or "?")
+        yield QuorumNode(node, False, where, said.trouble, UNASKED, *facts, said.waits)
     for asked in brokers:
         broker = asked.broker
         facts = _facts(broker.id, voters, members, UNASKED)
@@ -470,13 +470,8 @@ def _facts(
     """Role, epoch, log end, lag, and how long ago it fetched."""
     role = QuorumRole.VOTER if node in voters else QuorumRole.OBSERVER
     if isinstance(members, Unknown):
-        return (
-            (QuorumRole.UNKNOWN if node is None else role),
-            epoch,
-            NO_LEADER,
-            NO_LEADER,
-            NO_LEADER,
-        )
+        role = QuorumRole.UNKNOWN if node is None else role
+        return role, epoch, NO_LEADER, NO_LEADER, NO_LEADER
     quorum, observers = members
     known = next((one for one in (*quorum.voters, *observers) if one.id == node), None)
     if known is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from breakglass.services.quorum.inspection import QuorumInspection, inspect_copi
 from breakglass.services.recovery.rescue.broker_folder import topic_id_in
 
 SHOWN = 5
-"""Topics that a sentence names."""
+"""Topics and users that a sentence or a phrase names."""
 LONGEST_NAME = 255
 """Kafka cuts the topic in a name that would be longer."""
 _STRAY = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-stray", re.ASCII)
@@ -67,6 +68,14 @@ class FoundStray(NamedTuple):
     def target(self) -> Path:
         """The folder's name before."""
         return self.path.with_name(str(self.partition))
+
+
+def inspect_with_strays(
+    sources: Sequence[str], copy: str | None, go_on: Callable[[], object]
+) -> QuorumInspection:
+    """What `inspect_copies` finds, and the strays with records that no other folder has."""
+    found = inspect_copies(sources, copy, go_on)
+    return replace(found, renamed=evidence_in(found))
 
 
 def find_strays(

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.kafka.wire.deadline import Deadline
 
-BYTES = "retention.bytes"
 Ends = Mapping[TopicPartition, int | Unknown]
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnProgress:
-    """How far a cluster came back. It is back when nothing went wrong and nothing is awaited."""
+    """How far a cluster came back."""
 
     wrong: tuple[str, ...] = ()
     awaited: tuple[str, ...] = ()
@@ -44,6 +43,16 @@ class ReturnProgress:
     """Brokers whose log directories are not on this machine: no stray was looked for there."""
     confirmed: tuple[str, ...] = ()
     """What is as the plan has it, in the order of the steps."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether another look is of no use."""
+        return bool(self.wrong) or not self.awaited
+
+    @property
+    def back(self) -> bool:
+        """Whether all is as the plan has it, and strays were looked for on every broker."""
+        return not (self.wrong or self.awaited or self.unseen)
 
 
 def look_at_return(
@@ -54,7 +63,6 @@ def look_at_return(
     Raises:
         WrongCluster: the addresses lead to another cluster.
     """
-    strays, unseen = looked_for(plan, {})
     try:
         seen = client.snapshot(deadline, with_settings=False)
         led = [one for one in seen.partitions if one.leader is not None]
@@ -77,6 +85,7 @@ def look_at_return(
         topics = {one.topic for one, start in starts.items() if _gone(plan, one, start)}
         settings = read_topic_values(client.sender, sorted(topics), deadline) if topics else {}
     except Unreachable:
+        strays, unseen = looked_for(plan, {})
         silent = ("The brokers do not answer.",)
         return ReturnProgress(tuple(_strays(plan, strays)), silent, tuple(unseen))
     require_same_cluster(plan["cluster_id"], seen.cluster_id)
@@ -208,7 +217,8 @@ def _expired(
     some = isinstance(start, int) and start < before["end"]
     if "delete" not in settings.get("cleanup.policy", "delete"):
         return False
-    kept_ms, kept_bytes = (int(settings.get(name, -1)) for name in ("retention.ms", BYTES))
+    kept_ms = int(settings.get("retention.ms", -1))
+    kept_bytes = int(settings.get("retention.bytes", -1))
     # The last record is deleted by its age only.
     aged = kept_ms >= 0 and (some or before["newest_ms"] + kept_ms < at_ms)
     return aged or (some and (kept_bytes >= 0 or not settings))

@@ -44,6 +44,8 @@ CAVEATS = (
 
 def inspection_lines(found: QuorumInspection, most: int = SHOWN) -> Iterator[str]:
     """What was found, in sentences; *most* lines of one kind."""
+    from breakglass.services.quorum.strays import stray_words
+
     for one in found.copies:
         yield from copy_lines(found, one, most)
     for offset, name in found.unknown[:most]:
@@ -57,6 +59,8 @@ def inspection_lines(found: QuorumInspection, most: int = SHOWN) -> Iterator[str
             yield "No data folder was named, so nothing is known of strays, ISRs and producer ids."
         case data:
             yield from _data(data, str(found.chosen.copy.path), most)
+    if found.renamed:
+        yield f"{stray_words(found.renamed)}. Run breakglass quorum strays first."
 
 
 def copy_lines(found: QuorumInspection, one: ComparedCopy, most: int = SHOWN) -> Iterator[str]:

@@ -490,16 +490,15 @@ class Resume:
             elsewhere = self._note_elected_elsewhere((confirmed | cut).values())
             unsaved = {part.target.partition for part in found.led if not part.rescued}
             restored = self._restore(tuple(confirmed.values()), found.led)
-            led = tuple(
-                replace(cut[one.partition], order_restored=one.order_restored)
-                if one.partition in cut
-                else self._by_another(one, saved=one.partition not in unsaved)
-                if one.partition in elsewhere and one.succeeded
-                else one
-                for one in climb(observer, restored, Deadline.after(limits.ladder))
-            )
-            course.learn(led)
-            yield led
+            led = []
+            for one in climb(observer, restored, Deadline.after(limits.ladder)):
+                if one.partition in cut:
+                    one = replace(cut[one.partition], order_restored=one.order_restored)
+                elif one.partition in elsewhere and one.succeeded:
+                    one = self._by_another(one, saved=one.partition not in unsaved)
+                led.append(one)
+            course.learn(tuple(led))
+            yield tuple(led)
         if found.targets:
             rescue = self.recovery.rescue
             if rescue is not None:
@@ -552,8 +551,8 @@ class Resume:
             for partition, outcome in step.outcomes.items()
             if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN)
         }
-        for step in self.survey.view.unsettled:
-            ours |= {*step.unsettled} if step.name in _ELECTIONS else set()
+        unsettled = [one for one in self.survey.view.unsettled if one.name in _ELECTIONS]
+        ours |= {partition for step in unsettled for partition in step.unsettled}
         elsewhere = [one for one in led if one.succeeded and one.partition not in ours]
         if elsewhere:
             self.recovery.note("these have a leader that was not elected from here", elsewhere)

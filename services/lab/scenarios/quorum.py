@@ -8,7 +8,6 @@ replace. The notes of the truth name the disks that are gone and the nodes with 
 from __future__ import annotations
 
 import shutil
-import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.node import Node
 from breakglass.services.lab.scenarios.damage import quorum_leader
 from breakglass.services.lab.scenarios.scenario import Scenario, Shape, Stage, alone
+from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER
 from breakglass.services.lab.topics import create_topic, reassign
 from breakglass.services.lab.truth import Expectation, expect
 from breakglass.services.model import TopicPartition
@@ -26,8 +26,6 @@ LATE = "late"
 """A topic that only the later copies of the metadata know."""
 LOST, BEST = "disks that are gone", "nodes with the best copy"
 METADATA = "__cluster_metadata-0"
-BATCH_SIZE = struct.Struct(">qi")
-"""Base offset of a batch, and the length of what follows."""
 CUT_BATCHES = 20
 """What a power cut takes of a copy: ten seconds of idle controllers, or what was changed last."""
 SERVING = "the brokers go on serving; no controller can elect anybody"
@@ -156,12 +154,10 @@ def _cut(folder: Path) -> None:
     data = segment.read_bytes()
     starts = []
     position = 0
-    while position + BATCH_SIZE.size <= len(data):
-        _, length = BATCH_SIZE.unpack_from(data, position)
-        if length <= 0:
-            break  # The rest is preallocated.
+    # What follows the last batch is preallocated.
+    while position + HEADER.size <= len(data) and (length := HEADER.unpack_from(data, position)[1]):
         starts.append(position)
-        position += BATCH_SIZE.size + length
+        position += BEFORE_LENGTH + length
     if len(starts) <= CUT_BATCHES:
         raise LabError(f"{segment} has {len(starts)} batches, too few to cut: play it again.")
     segment.write_bytes(data[: starts[-CUT_BATCHES]])

@@ -125,8 +125,13 @@ def answered(replica: ReplicaLog) -> bool:
 
 def readable(replica: ReplicaLog) -> ReplicaLog:
     """*replica* as if it ended at its first corrupt batch; the same where none is known."""
-    end, limit = replica.log_end, replica.corrupt_at
-    if limit is None or isinstance(end, Unknown) or end <= limit:
+    return replica if replica.corrupt_at is None else clipped(replica, replica.corrupt_at)
+
+
+def clipped(replica: ReplicaLog, limit: int) -> ReplicaLog:
+    """*replica* without what it has from offset *limit* on."""
+    end = replica.log_end
+    if isinstance(end, Unknown) or end <= limit:
         return replica
     mark, epochs = replica.high_watermark, replica.epochs
     return replace(
